@@ -1,4 +1,4 @@
-package authz
+package authz_test
 
 import (
 	"context"
@@ -9,10 +9,11 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-func scoped(t *testing.T, u user.Info, method, target string, header ...string) Decision {
+func scoped(t *testing.T, u user.Info, method, target string, header ...string) authz.Decision {
 	t.Helper()
 	r := httptest.NewRequest(method, target, nil)
 	for i := 0; i < len(header); i += 2 {
@@ -22,7 +23,7 @@ func scoped(t *testing.T, u user.Info, method, target string, header ...string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := Union{Func(RestrictAPIKeys), Paths(DefaultPaths()), AlwaysAllow()}.Authorize(t.Context(), u, info)
+	d, err := authz.Union{authz.Func(authz.RestrictAPIKeys), authz.Paths(authz.DefaultPaths()), authz.AlwaysAllow()}.Authorize(t.Context(), u, info)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,7 @@ func scoped(t *testing.T, u user.Info, method, target string, header ...string) 
 }
 
 func with(scopes ...string) user.Info {
-	return &user.DefaultInfo{Name: "bob", Groups: []string{user.AllAuthenticated}, Extra: map[string][]string{ExtraScope: scopes}}
+	return &user.DefaultInfo{Name: "bob", Groups: []string{user.AllAuthenticated}, Extra: map[string][]string{authz.ExtraScope: scopes}}
 }
 
 // U36: an API key with the scope "read" reads, and does nothing else, on any route.
@@ -85,7 +86,7 @@ func TestAKeyForReadingReadsOnly(t *testing.T) {
 		{http.MethodPost, "/static/images", nil, false},
 		{http.MethodOptions, "/version", nil, false},
 	} {
-		key := scoped(t, with(ScopeRead), c.method, c.target, c.header...)
+		key := scoped(t, with(authz.ScopeRead), c.method, c.target, c.header...)
 		if key.Allowed() != c.reads || key.Denied() == c.reads || !c.reads && !strings.Contains(key.Reason, "for reading only") {
 			t.Errorf("%s %s %v: %+v", c.method, c.target, c.header, key)
 		}
@@ -102,10 +103,11 @@ func TestAKeyForReadingReadsOnly(t *testing.T) {
 }
 
 func TestAScopeGivesNothing(t *testing.T) {
-	none := Func(func(context.Context, user.Info, *request.Info) (Decision, error) {
-		return Decision{Reason: "no role"}, nil
+	none := authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
+		return authz.Decision{Reason: "no role"}, nil
 	})
-	d, err := Union{Func(RestrictAPIKeys), none}.Authorize(t.Context(), with(ScopeRead), &request.Info{Verb: "list", Resource: "pods", IsResource: true})
+	d, err := authz.Union{authz.Func(authz.RestrictAPIKeys), none}.Authorize(t.Context(), with(authz.ScopeRead),
+		&request.Info{Verb: "list", Resource: "pods", IsResource: true})
 	if err != nil || d.Allowed() || d.Reason != "no role" {
 		t.Errorf("%+v %v", d, err)
 	}

@@ -1,4 +1,4 @@
-package caller
+package caller_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -57,7 +58,7 @@ func TestAHandlerReadsWithTheCallersRightsToTheObject(t *testing.T) { // S25
 		}
 		_, _ = w.Write([]byte(`{"kind":"Secret"}`))
 	})
-	got, err := Client{authz.Func(onlyGet), kube}.Get(inARequest(t, "ann"), secretPath)
+	got, err := caller.Client{authz.Func(onlyGet), kube}.Get(inARequest(t, "ann"), secretPath)
 	if err != nil || got.Unredacted() != `{"kind":"Secret"}` {
 		t.Errorf("%s, %v", got, err)
 	}
@@ -65,7 +66,7 @@ func TestAHandlerReadsWithTheCallersRightsToTheObject(t *testing.T) { // S25
 
 func TestWhoMayNotReadAnObjectReachesNobody(t *testing.T) { // S25
 	kube := answers(func(http.ResponseWriter, *http.Request) { t.Error("kube-apiserver was asked") })
-	a := Client{authz.Func(onlyGet), kube}
+	a := caller.Client{authz.Func(onlyGet), kube}
 	for _, c := range []struct{ user, path string }{
 		{"bob", secretPath}, {"ann", "/api/v1/namespaces/b/secrets/s"}, {"ann", "/api/v1/namespaces/a/secrets/other"}, {"ann", "/api/v1/namespaces/a/secrets"},
 	} {
@@ -80,7 +81,7 @@ func TestWhoMayNotReadAnObjectReachesNobody(t *testing.T) { // S25
 	undecided := authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
 		return authz.Decision{}, broken
 	})
-	if _, err := (Client{undecided, kube}).Get(inARequest(t, "ann"), secretPath); !errors.Is(err, broken) {
+	if _, err := (caller.Client{undecided, kube}).Get(inARequest(t, "ann"), secretPath); !errors.Is(err, broken) {
 		t.Errorf("%v", err)
 	}
 }
@@ -99,7 +100,7 @@ func TestWhatKubeAPIServerRefusesIsRefusedInItsWords(t *testing.T) {
 			_, _ = w.Write(make([]byte, 5<<20))
 		}, func(err error) bool { return err != nil && strings.Contains(err.Error(), "more than") }},
 	} {
-		if _, err := (Client{authz.Func(onlyGet), c.kube}).Get(inARequest(t, "ann"), secretPath); !c.ok(err) {
+		if _, err := (caller.Client{authz.Func(onlyGet), c.kube}).Get(inARequest(t, "ann"), secretPath); !c.ok(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -108,12 +109,12 @@ func TestWhatKubeAPIServerRefusesIsRefusedInItsWords(t *testing.T) {
 // kube-apiserver reads the query of a deletion only if there is no body: a dryRun there would be a real deletion.
 func TestADeletionSaysAllInItsBody(t *testing.T) {
 	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions("u")}
-	o, err := Deletion(secretPath, options, url.Values{"dryRun": {"All"}, "fieldManager": {"x"}})
+	o, err := caller.Deletion(secretPath, options, url.Values{"dryRun": {"All"}, "fieldManager": {"x"}})
 	const want = `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"u"},"dryRun":["All"]}`
 	if err != nil || o.Method != http.MethodDelete || o.Path != secretPath || string(o.Body) != want || o.Query != nil || options.DryRun != nil {
 		t.Errorf("%+v, %v", o, err)
 	}
-	a := Client{authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
+	a := caller.Client{authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
 		return authz.Allow("", ""), nil
 	}), answers(func(http.ResponseWriter, *http.Request) { t.Error("kube-apiserver was asked") })}
 	o.Query = url.Values{"dryRun": {"All"}}
@@ -131,7 +132,7 @@ func TestAnOrderTellsWhomItIsFor(t *testing.T) {
 			t.Errorf("%s %v", r.RemoteAddr, r.Header)
 		}
 	})
-	if _, err := (Client{authz.Func(onlyGet), kube}).Do(inARequest(t, "ann"), Order{Method: http.MethodGet, Path: secretPath, For: in}); err != nil {
+	if _, err := (caller.Client{authz.Func(onlyGet), kube}).Do(inARequest(t, "ann"), caller.Order{Method: http.MethodGet, Path: secretPath, For: in}); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package caller
+package caller_test
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kapis.dev/ks-apiserver/pkg/caller"
 )
 
 // closing is an answer that counts how often it was closed.
@@ -19,9 +21,9 @@ func (c closing) Close() { *c.closed++ }
 
 func TestAWriteIsDoneAgainWhileOthersComeBetween(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
-	lost, broken := Modified(pods, "p"), errors.New("broken")
+	lost, broken := caller.Modified(pods, "p"), errors.New("broken")
 	for claim, c := range map[string]struct {
-		seen Seen
+		seen caller.Seen
 		// fails are the errors of the writes, one after the other; then they succeed.
 		fails         []error
 		reads, writes int
@@ -29,16 +31,16 @@ func TestAWriteIsDoneAgainWhileOthersComeBetween(t *testing.T) {
 	}{
 		"AtFirst":               {reads: 1, writes: 1},
 		"AfterConflicts":        {fails: []error{lost, lost}, reads: 3, writes: 3},
-		"NotForEver":            {fails: []error{lost, lost, lost, lost, lost, lost}, reads: Attempts, writes: Attempts, err: lost},
+		"NotForEver":            {fails: []error{lost, lost, lost, lost, lost, lost}, reads: caller.Attempts, writes: caller.Attempts, err: lost},
 		"NotAfterAnotherError":  {fails: []error{lost, broken}, reads: 2, writes: 2, err: broken},
-		"WithTheVersionOnce":    {seen: Seen{Version: "7"}, fails: []error{lost}, reads: 1, writes: 1, err: lost},
-		"WithTheVersion":        {seen: Seen{Version: "7"}, reads: 1, writes: 1},
-		"NotWithAnotherVersion": {seen: Seen{Version: "6"}, reads: 1, err: lost},
+		"WithTheVersionOnce":    {seen: caller.Seen{Version: "7"}, fails: []error{lost}, reads: 1, writes: 1, err: lost},
+		"WithTheVersion":        {seen: caller.Seen{Version: "7"}, reads: 1, writes: 1},
+		"NotWithAnotherVersion": {seen: caller.Seen{Version: "6"}, reads: 1, err: lost},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			c.seen.Resource, c.seen.Name = pods, "p"
 			reads, writes, closed := 0, 0, 0
-			_, err := Change(t.Context(), c.seen, func(context.Context) (*metav1.ObjectMeta, error) {
+			_, err := caller.Change(t.Context(), c.seen, func(context.Context) (*metav1.ObjectMeta, error) {
 				reads++
 				return &metav1.ObjectMeta{ResourceVersion: "7"}, nil
 			}, func(_ context.Context, now *metav1.ObjectMeta) (any, error) {
@@ -63,7 +65,7 @@ func TestAWriteIsDoneAgainWhileOthersComeBetween(t *testing.T) {
 
 func TestWhatCantBeReadIsNotWritten(t *testing.T) {
 	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "p")
-	_, err := Change(t.Context(), Seen{}, func(context.Context) (*metav1.ObjectMeta, error) { return nil, gone },
+	_, err := caller.Change(t.Context(), caller.Seen{}, func(context.Context) (*metav1.ObjectMeta, error) { return nil, gone },
 		func(context.Context, *metav1.ObjectMeta) (int, error) {
 			t.Error("it was written")
 			return 0, nil
@@ -75,7 +77,7 @@ func TestWhatCantBeReadIsNotWritten(t *testing.T) {
 
 func TestADryRunHasNoEffectWhateverWasAsked(t *testing.T) {
 	asked := url.Values{"dryRun": {""}, "fieldManager": {"a"}}
-	got, want := DryRun(asked), url.Values{"dryRun": {"All"}, "fieldManager": {"a"}}
+	got, want := caller.DryRun(asked), url.Values{"dryRun": {"All"}, "fieldManager": {"a"}}
 	if !reflect.DeepEqual(got, want) || asked.Get("dryRun") != "" {
 		t.Errorf("the parameters are %v, expected %v; those of the write are %v now", got, want, asked)
 	}

@@ -1,4 +1,4 @@
-package component
+package component_test
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"kapis.dev/ks-apiserver/pkg/component"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,9 +35,9 @@ func nodeOf(name, ready string) string {
 	return fmt.Sprintf(`{"metadata":{"name":%q},"status":{"conditions":[{"type":"DiskPressure","status":"False"},{"type":"Ready","status":%q}]}}`, name, ready)
 }
 
-func components(t *testing.T) *Service {
+func components(t *testing.T) *component.Service {
 	const web, db = `{"app":"web","tier":"front"}`, `{"app":"db"}`
-	return &Service{Store: kapistest.NewStore(t, map[string][]any{
+	return &component.Service{Store: kapistest.NewStore(t, map[string][]any{
 		"/api/v1/namespaces": {
 			namespaceOf("kubesphere-system", "system-workspace"), namespaceOf("kube-system", ""), namespaceOf("extension-b", "system-workspace"),
 			namespaceOf("extension-a", "system-workspace"), namespaceOf("tenant", "theirs"),
@@ -104,10 +105,10 @@ func TestAComponentIsFoundByItsName(t *testing.T) {
 
 func TestHealthCountsTheNodes(t *testing.T) {
 	h, err := components(t).Health(t.Context())
-	if err != nil || len(h.Components) != 5 || h.Nodes != (Nodes{5, 2}) {
+	if err != nil || len(h.Components) != 5 || h.Nodes != (component.Nodes{5, 2}) {
 		t.Fatalf("%+v, %v", h, err)
 	}
-	empty := &Service{Store: kapistest.NewStore(t, nil)}
+	empty := &component.Service{Store: kapistest.NewStore(t, nil)}
 	h, err = empty.Health(t.Context())
 	raw, _ := json.Marshal(h)
 	if err != nil || string(raw) != `{"kubesphereStatus":[],"kubernetesStatus":[],"nodeStatus":{"totalNodes":0,"healthyNodes":0}}` {
@@ -117,7 +118,7 @@ func TestHealthCountsTheNodes(t *testing.T) {
 
 func TestAKindThatIsNotKnownIs503(t *testing.T) {
 	for _, path := range []string{"/api/v1/namespaces", "/api/v1/services", "/api/v1/pods", "/api/v1/nodes"} {
-		s := &Service{Store: kapistest.NewStore(t, nil, path)}
+		s := &component.Service{Store: kapistest.NewStore(t, nil, path)}
 		if _, err := s.Health(t.Context()); !apierrors.IsServiceUnavailable(err) {
 			t.Errorf("%s: %v", path, err)
 		}

@@ -1,13 +1,15 @@
-package config
+package config_test
 
 import (
 	"strings"
 	"testing"
 	"time"
+
+	"kapis.dev/ks-apiserver/pkg/config"
 )
 
 func TestLimitsOfLogins(t *testing.T) {
-	c, err := Parse(
+	c, err := config.Parse(
 		[]byte(
 			"authentication: {authenticateRateLimiterMaxTries: 10, authenticateRateLimiterDuration: 10m, trustedProxies: [10.244.0.0/16, '::1'], secondFactor: required}",
 		),
@@ -16,8 +18,8 @@ func TestLimitsOfLogins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := c.Authentication; a.AuthenticateRateLimiterMaxTries != 10 || a.AuthenticateRateLimiterDuration != Duration(10*time.Minute) ||
-		a.LoginHistoryMaximumEntries != 100 || a.LoginHistoryRetentionPeriod != Duration(168*time.Hour) || len(a.TrustedProxies) != 2 ||
+	if a := c.Authentication; a.AuthenticateRateLimiterMaxTries != 10 || a.AuthenticateRateLimiterDuration != config.Duration(10*time.Minute) ||
+		a.LoginHistoryMaximumEntries != 100 || a.LoginHistoryRetentionPeriod != config.Duration(168*time.Hour) || len(a.TrustedProxies) != 2 ||
 		a.SecondFactor != "required" {
 		t.Errorf("read %+v", a)
 	}
@@ -31,7 +33,7 @@ func TestLimitsOfLogins(t *testing.T) {
 		"trustedProxies: [everybody]":              `trustedProxies[0]: "everybody"`,
 		"trustedProxies: [10.0.0.0/8, 10.0.0.0/x]": "trustedProxies[1]",
 	} {
-		if _, err := Parse([]byte("authentication: {"+text+"}"), nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := config.Parse([]byte("authentication: {"+text+"}"), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

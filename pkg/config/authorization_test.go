@@ -1,10 +1,12 @@
-package config
+package config_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"kapis.dev/ks-apiserver/pkg/config"
 )
 
 func TestWhoDecidesAndInWhichOrder(t *testing.T) {
@@ -18,7 +20,7 @@ func TestWhoDecidesAndInWhichOrder(t *testing.T) {
 		"authorization: {mode: RBAC, modes: [RBAC, Webhook, ABAC, AlwaysAllow, AlwaysDeny], " + hook +
 			", abac: {policyFile: /p}}": {"RBAC", "Webhook", "ABAC", "AlwaysAllow", "AlwaysDeny"},
 	} {
-		c, err := Parse([]byte(text), nil)
+		c, err := config.Parse([]byte(text), nil)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
@@ -30,15 +32,15 @@ func TestWhoDecidesAndInWhichOrder(t *testing.T) {
 }
 
 func TestTheWebhooksDefaults(t *testing.T) {
-	c, err := Parse([]byte("authorization: {modes: [Webhook], webhook: {kubeconfigFile: /k, failurePolicy: NoOpinion, authorizedTTL: 0}}"), nil)
+	c, err := config.Parse([]byte("authorization: {modes: [Webhook], webhook: {kubeconfigFile: /k, failurePolicy: NoOpinion, authorizedTTL: 0}}"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := AuthorizationWebhook{
+	want := config.AuthorizationWebhook{
 		KubeconfigFile:  "/k",
-		FailurePolicy:   FailureNoOpinion,
-		Timeout:         Duration(3 * time.Second),
-		UnauthorizedTTL: Duration(5 * time.Second),
+		FailurePolicy:   config.FailureNoOpinion,
+		Timeout:         config.Duration(3 * time.Second),
+		UnauthorizedTTL: config.Duration(5 * time.Second),
 	}
 	if c.Authorization.Webhook != want {
 		t.Errorf("%+v", c.Authorization.Webhook)
@@ -61,7 +63,7 @@ func TestAuthorizationThatCanNotBeMeant(t *testing.T) {
 		"modes: [Webhook], webhook: {kubeconfigFile: /k, failurePolicy: Deny, authorizedTTL: -1s}": "must not be negative",
 		"modes: [Webhook], webhook: {kubeconfigFile: /k, failurePolicy: Deny, authorisedTTL: 1s}":  "unknown key",
 	} {
-		_, err := Parse([]byte("authorization: {"+text+"}"), nil)
+		_, err := config.Parse([]byte("authorization: {"+text+"}"), nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}

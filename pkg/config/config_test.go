@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kapis.dev/ks-apiserver/pkg/config"
 )
 
 func TestFilesOfBothGenerationsGiveTheSameConfiguration(t *testing.T) {
@@ -41,11 +43,11 @@ authentication:
       trusted: true
       accessTokenMaxAge: 700
 `
-	a, err := Parse([]byte(v4), nil)
+	a, err := config.Parse([]byte(v4), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := Parse([]byte(v3), nil)
+	b, err := config.Parse([]byte(v3), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,12 +66,12 @@ authentication:
 func TestEmptyOptionalSectionsKeepTheDefaults(t *testing.T) { // U16
 	for _, text := range []string{"", "{}", "authentication:", "authentication: {}", "authentication: {issuer: }\nmulticluster:\n",
 		"kubernetes: {}\nauthorization: {}\nmulticluster: {}", "authentication: {oauthOptions: {}}", "authentication: {clients: []}"} {
-		c, err := Parse([]byte(text), nil)
+		c, err := config.Parse([]byte(text), nil)
 		if err != nil {
 			t.Errorf("%q: %v", text, err)
 			continue
 		}
-		want := Default()
+		want := config.Default()
 		want.Multicluster.ClusterName = "host"
 		c.Authentication.Clients = nil
 		if !reflect.DeepEqual(c, want) {
@@ -106,7 +108,7 @@ func TestBadFilesAreRefusedNamingTheKey(t *testing.T) {
 		{"two faults, one line", "authorization: {mode: x}\nmulticluster: {clusterRole: boss}", "; multicluster"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := Parse([]byte(c.text), nil)
+			_, err := config.Parse([]byte(c.text), nil)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error = %v, want one that contains %q", err, c.want)
 			}
@@ -119,15 +121,15 @@ func TestBadFilesAreRefusedNamingTheKey(t *testing.T) {
 
 func TestAnIssuerOverHTTPIsForLoopbackOrOnPurpose(t *testing.T) { // S76
 	for _, host := range []string{"localhost:9090", "LOCALHOST", "127.0.0.1:80", "127.1.2.3", "[::1]:9090"} {
-		if _, err := Parse([]byte("authentication: {issuer: {url: 'http://"+host+"'}}"), nil); err != nil {
+		if _, err := config.Parse([]byte("authentication: {issuer: {url: 'http://"+host+"'}}"), nil); err != nil {
 			t.Errorf("%s: %v", host, err)
 		}
 	}
 	env := []string{"KUBESPHERE_AUTHENTICATION_ISSUER_ALLOWINSECUREURL=true"}
-	if _, err := Parse([]byte("authentication: {issuer: {url: 'http://ks-console.kubesphere-system.svc:30880'}}"), env); err != nil {
+	if _, err := config.Parse([]byte("authentication: {issuer: {url: 'http://ks-console.kubesphere-system.svc:30880'}}"), env); err != nil {
 		t.Errorf("accepted by name: %v", err)
 	}
-	if !strings.HasPrefix(Default().Authentication.Issuer.URL, "https://") {
+	if !strings.HasPrefix(config.Default().Authentication.Issuer.URL, "https://") {
 		t.Error("the default is not https")
 	}
 }
@@ -142,7 +144,7 @@ authentication:
 terminal: {image: alpine:3.15, timeout: 600}
 s3: {endpoint: "http://minio"}
 `
-	c, err := Parse([]byte(text), nil)
+	c, err := config.Parse([]byte(text), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +167,7 @@ func TestVariablesOverrideKeysInTheFileOrNot(t *testing.T) {
 		"KUBESPHERE_ADMIN_PASSWORD=canary",
 		"PATH=/bin",
 	}
-	c, err := Parse([]byte("authentication: {issuer: {URL: http://file.example.com}}"), env)
+	c, err := config.Parse([]byte("authentication: {issuer: {URL: http://file.example.com}}"), env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +178,7 @@ func TestVariablesOverrideKeysInTheFileOrNot(t *testing.T) {
 	if want := []string{"$KUBESPHERE_NO_SUCH_KEY"}; !reflect.DeepEqual(c.Ignored, want) {
 		t.Errorf("Ignored = %v, want %v", c.Ignored, want)
 	}
-	if _, err := Parse(nil, []string{"KUBESPHERE_AUTHENTICATION_ISSUER_ACCESSTOKENMAXAGE=soon"}); err == nil {
+	if _, err := config.Parse(nil, []string{"KUBESPHERE_AUTHENTICATION_ISSUER_ACCESSTOKENMAXAGE=soon"}); err == nil {
 		t.Error("a bad value in a variable was accepted")
 	}
 }
@@ -188,26 +190,26 @@ func TestLoadTakesAFileOrAFolderAndNamesWhatItTried(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{file, dir} {
-		c, err := Load(path)
-		if err != nil || c.Authorization.Mode != ModeAlwaysDeny {
+		c, err := config.Load(path)
+		if err != nil || c.Authorization.Mode != config.ModeAlwaysDeny {
 			t.Errorf("Load(%s) = %+v, %v", path, c, err)
 		}
 	}
 	missing := filepath.Join(dir, "none.yaml")
-	if _, err := Load(missing); err == nil || !strings.Contains(err.Error(), missing) {
+	if _, err := config.Load(missing); err == nil || !strings.Contains(err.Error(), missing) {
 		t.Errorf("Load of a missing file: %v, want an error that names it", err)
 	}
 	bad := filepath.Join(dir, "bad.yaml")
 	if err := os.WriteFile(bad, []byte("x: 1"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(bad); err == nil || !strings.Contains(err.Error(), bad) {
+	if _, err := config.Load(bad); err == nil || !strings.Contains(err.Error(), bad) {
 		t.Errorf("Load of a bad file: %v, want an error that names it", err)
 	}
 }
 
 func TestSecretsDoNotPrint(t *testing.T) { // S57
-	c, err := Parse([]byte("authentication: {issuer: {jwtSecret: canary}, clients: [{name: a, secret: canary}]}"), nil)
+	c, err := config.Parse([]byte("authentication: {issuer: {jwtSecret: canary}, clients: [{name: a, secret: canary}]}"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +227,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("authentication: {issuer: {url: http://a}}", "KUBESPHERE_AUTHENTICATION_ISSUER_URL=x")
 	f.Add("authentication: {oauthOptions: {clients: [{name: a}]}}", "KUBESPHERE_=")
 	f.Fuzz(func(t *testing.T, text, env string) {
-		c, err := Parse([]byte(text), []string{env})
+		c, err := config.Parse([]byte(text), []string{env})
 		if err == nil && c == nil {
 			t.Fatal("no configuration and no error")
 		}

@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/config"
 )
 
 // folder makes a folder with files, by their paths in it.
@@ -35,14 +37,14 @@ func TestTheSecretsFileIsReadAndElseTheConfigMaps(t *testing.T) {
 		"Both":            {map[string]string{"kubesphere.yaml": secret, "configmap/kubesphere.yaml": configMap}, "https://secret.example"},
 		"Secret":          {map[string]string{"kubesphere.yaml": secret}, "https://secret.example"},
 		"ConfigMap":       {map[string]string{"configmap/kubesphere.yaml": configMap}, "https://configmap.example"},
-		"AnEmptySecret":   {map[string]string{"kubesphere.yaml": "", "configmap/kubesphere.yaml": configMap}, Default().Authentication.Issuer.URL},
+		"AnEmptySecret":   {map[string]string{"kubesphere.yaml": "", "configmap/kubesphere.yaml": configMap}, config.Default().Authentication.Issuer.URL},
 		"ABadSecret":      {map[string]string{"kubesphere.yaml": "colour: red", "configmap/kubesphere.yaml": configMap}, "unknown key"},
 		"SecretOfNoFile":  {map[string]string{"kubesphere.yaml/x": "", "configmap/kubesphere.yaml": configMap}, "is a directory"},
 		"SecretOfAnother": {map[string]string{"other.yaml": secret, "configmap/kubesphere.yaml": configMap}, "https://configmap.example"},
 		"Neither":         {map[string]string{"other.yaml": secret}, "kubesphere.yaml: no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			loaded, err := Load(folder(t, c.files))
+			loaded, err := config.Load(folder(t, c.files))
 			got := fmt.Sprint(err)
 			if err == nil {
 				got = loaded.Authentication.Issuer.URL
@@ -83,11 +85,11 @@ redis: {host: redis, password: canary}
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBESPHERE_CACHE_OPTIONS_USERNAME", "not from the file")
-			exposed, err := Load(folder(t, map[string]string{"configmap/kubesphere.yaml": c.text}))
+			exposed, err := config.Load(folder(t, map[string]string{"configmap/kubesphere.yaml": c.text}))
 			if err != nil || !slices.Equal(exposed.Exposed, c.want) {
 				t.Errorf("of a ConfigMap: %v %v", exposed, err)
 			}
-			kept, err := Load(folder(t, map[string]string{"kubesphere.yaml": c.text}))
+			kept, err := config.Load(folder(t, map[string]string{"kubesphere.yaml": c.text}))
 			if err != nil || kept.Exposed != nil {
 				t.Errorf("of a Secret: %v %v", kept, err)
 			}

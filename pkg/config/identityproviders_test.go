@@ -1,10 +1,12 @@
-package config
+package config_test
 
 import (
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/config"
 )
 
 // Both generations' names are read; this package does not validate providers, and none shows its content.
@@ -13,7 +15,7 @@ func TestIdentityProvidersAreKeptAsTheyAre(t *testing.T) {
 		"v4":   "authentication:\n  identityProviders:\n  - name: corp\n    scopez: 1\n    provider: {clientSecret: canary, nested: {aB: 1}}\n",
 		"v3.4": "authentication:\n  oauthOptions:\n    identityProviders:\n    - name: corp\n      scopez: 1\n      provider: {clientSecret: canary, nested: {aB: 1}}\n",
 	} {
-		c, err := Parse([]byte(text), nil)
+		c, err := config.Parse([]byte(text), nil)
 		if err != nil || len(c.Authentication.IdentityProviders) != 1 || len(c.Ignored) != 0 {
 			t.Fatalf("%s: %v, %v", name, c, err)
 		}
@@ -29,7 +31,7 @@ func TestIdentityProvidersAreKeptAsTheyAre(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"authentication: {identityProviders: [x]}", "authentication: {identityProviders: {name: corp}}"} {
-		if _, err := Parse([]byte(text), nil); err == nil || !strings.Contains(err.Error(), "identityProviders") {
+		if _, err := config.Parse([]byte(text), nil); err == nil || !strings.Contains(err.Error(), "identityProviders") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -1,9 +1,11 @@
-package config
+package config_test
 
 import (
 	"strings"
 	"testing"
 	"time"
+
+	"kapis.dev/ks-apiserver/pkg/config"
 )
 
 const strong = "8Jx2QmVnB5tY7wRcKp3LsHdF9gZaEu4W"
@@ -28,7 +30,7 @@ func TestSecretOfAnOlderInstallation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := "authentication: {issuer: {jwtSecret: '" + test.secret + "', acceptLegacyTokensUntil: '" + test.until + "'}}"
-			c, err := Parse([]byte(text), nil)
+			c, err := config.Parse([]byte(text), nil)
 			if (err == nil) != test.ok {
 				t.Fatalf("got %v", err)
 			}
@@ -46,7 +48,7 @@ func TestSecretOfAnOlderInstallation(t *testing.T) {
 }
 
 func TestTimeNeedsNoQuotes(t *testing.T) {
-	c, err := Parse([]byte("authentication: {issuer: {jwtSecret: "+strong+", acceptLegacyTokensUntil: 2027-01-31T00:00:00Z}}"), nil)
+	c, err := config.Parse([]byte("authentication: {issuer: {jwtSecret: "+strong+", acceptLegacyTokensUntil: 2027-01-31T00:00:00Z}}"), nil)
 	if err != nil || c.Authentication.Issuer.LegacyUntil().IsZero() {
 		t.Errorf("got %v", err)
 	}
@@ -58,7 +60,7 @@ func TestSigningKeyRotation(t *testing.T) {
 		if text != "" {
 			file = "authentication: {issuer: {signingKeyRotation: " + text + "}}"
 		}
-		c, err := Parse([]byte(file), nil)
+		c, err := config.Parse([]byte(file), nil)
 		if (err != nil) != (want < 0) || err == nil && time.Duration(c.Authentication.Issuer.SigningKeyRotation) != want {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -1,30 +1,32 @@
-package config
+package config_test
 
 import (
 	"strings"
 	"testing"
 	"time"
+
+	"kapis.dev/ks-apiserver/pkg/config"
 )
 
 func TestKubeconfigSection(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(k *Kubeconfig)
+		change func(k *config.Kubeconfig)
 		want   string // part of the error; empty for none
 	}{
-		"Default":          {func(*Kubeconfig) {}, ""},
-		"Certificates":     {func(k *Kubeconfig) { k.AuthMode = "client-certificate" }, ""},
-		"ServiceAccounts":  {func(k *Kubeconfig) { k.AuthMode = "service-account-token" }, "use exec"},
-		"OIDC":             {func(k *Kubeconfig) { k.AuthMode = "oidc-token" }, "use exec"},
-		"Webhook":          {func(k *Kubeconfig) { k.AuthMode = "webhook-token" }, "use exec"},
-		"Unknown":          {func(k *Kubeconfig) { k.AuthMode = "x" }, "is not exec or client-certificate"},
-		"TooShort":         {func(k *Kubeconfig) { k.CertificateMaxAge = Duration(time.Minute) }, "certificateMaxAge"},
-		"ForAYear":         {func(k *Kubeconfig) { k.CertificateMaxAge = Duration(8760 * time.Hour) }, "certificateMaxAge"},
-		"PlainHTTP":        {func(k *Kubeconfig) { k.KubernetesServer = "http://kube" }, "kubeconfig.kubernetesServer"},
-		"ServerWithAUser":  {func(k *Kubeconfig) { k.Server = "https://a:b@kube" }, "kubeconfig.server"},
-		"ServerOfTheirOwn": {func(k *Kubeconfig) { k.KubernetesServer = "https://kube:6443" }, ""},
+		"Default":          {func(*config.Kubeconfig) {}, ""},
+		"Certificates":     {func(k *config.Kubeconfig) { k.AuthMode = "client-certificate" }, ""},
+		"ServiceAccounts":  {func(k *config.Kubeconfig) { k.AuthMode = "service-account-token" }, "use exec"},
+		"OIDC":             {func(k *config.Kubeconfig) { k.AuthMode = "oidc-token" }, "use exec"},
+		"Webhook":          {func(k *config.Kubeconfig) { k.AuthMode = "webhook-token" }, "use exec"},
+		"Unknown":          {func(k *config.Kubeconfig) { k.AuthMode = "x" }, "is not exec or client-certificate"},
+		"TooShort":         {func(k *config.Kubeconfig) { k.CertificateMaxAge = config.Duration(time.Minute) }, "certificateMaxAge"},
+		"ForAYear":         {func(k *config.Kubeconfig) { k.CertificateMaxAge = config.Duration(8760 * time.Hour) }, "certificateMaxAge"},
+		"PlainHTTP":        {func(k *config.Kubeconfig) { k.KubernetesServer = "http://kube" }, "kubeconfig.kubernetesServer"},
+		"ServerWithAUser":  {func(k *config.Kubeconfig) { k.Server = "https://a:b@kube" }, "kubeconfig.server"},
+		"ServerOfTheirOwn": {func(k *config.Kubeconfig) { k.KubernetesServer = "https://kube:6443" }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := Default()
+			cfg := config.Default()
 			c.change(&cfg.Kubeconfig)
 			err := cfg.Validate()
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

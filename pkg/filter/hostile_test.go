@@ -1,4 +1,4 @@
-package filter
+package filter_test
 
 import (
 	"net/http"
@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"testing"
 
+	"kapis.dev/ks-apiserver/pkg/filter"
 	"kapis.dev/ks-apiserver/tools/hostile"
 )
 
@@ -23,7 +24,7 @@ func TestNoWordIsThisClusterButItsNames(t *testing.T) {
 		}
 		through := false
 		rec := httptest.NewRecorder()
-		Info(Cluster("host", "alias")(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { through = true }))).
+		filter.Info(filter.Cluster("host", "alias")(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { through = true }))).
 			ServeHTTP(rec, (&http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}}).WithContext(t.Context()))
 		if named := word == "host" || word == "alias"; through != named || !through && rec.Code != http.StatusBadRequest {
 			t.Errorf("%q goes on: %t, with %d", word, through, rec.Code)

@@ -1,4 +1,4 @@
-package idp
+package idp_test
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode"
 
+	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/tools/hostile"
 )
 
@@ -16,7 +17,7 @@ func TestGroupsAreThoseThatTheProviderNames(t *testing.T) {
 	for seed := range uint64(2000) {
 		g := hostile.New(seed)
 		names, prefix := []string{g.Mixed("dev"), g.Word(), g.Word()}, g.One("", "corp:", "sys", "kap", " ")
-		for _, group := range Groups(names, prefix) {
+		for _, group := range idp.Groups(names, prefix) {
 			kept++
 			name, ok := strings.CutPrefix(group, prefix)
 			if !ok || !slices.Contains(names, name) {

@@ -1,4 +1,4 @@
-package kubeconfig
+package kubeconfig_test
 
 import (
 	"slices"
@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"k8s.io/client-go/tools/clientcmd"
+
+	"kapis.dev/ks-apiserver/pkg/kubeconfig"
 )
 
 func TestAKubeconfigLogsInByThePluginAlone(t *testing.T) {
-	text, err := YAML(
-		Options{Server: "https://ks.example.com:9443", Authority: []byte("pem"), Issuer: "https://login.example.com", Client: "kubectl", User: "alice"},
+	text, err := kubeconfig.YAML(
+		kubeconfig.Options{Server: "https://ks.example.com:9443", Authority: []byte("pem"), Issuer: "https://login.example.com", Client: "kubectl", User: "alice"},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +44,8 @@ func TestAKubeconfigLogsInByThePluginAlone(t *testing.T) {
 }
 
 func TestOptionsShowInTheArguments(t *testing.T) {
-	c, err := New(Options{Server: "https://127.0.0.1:1", Issuer: "https://127.0.0.1:1", Client: "c", Context: "dev", Device: true, Insecure: true})
+	c, err := kubeconfig.New(kubeconfig.Options{Server: "https://127.0.0.1:1", Issuer: "https://127.0.0.1:1", Client: "c",
+		Context: "dev", Device: true, Insecure: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +57,7 @@ func TestOptionsShowInTheArguments(t *testing.T) {
 }
 
 func TestWhatKubectlCouldNotUseIsRefused(t *testing.T) {
-	for name, o := range map[string]Options{
+	for name, o := range map[string]kubeconfig.Options{
 		"PlainHTTP": {Server: "http://ks.example.com", Issuer: "https://i", Client: "c"},
 		"NoServer":  {Issuer: "https://i", Client: "c"},
 		"AUser":     {Server: "https://a:b@ks.example.com", Issuer: "https://i", Client: "c"},
@@ -63,7 +66,7 @@ func TestWhatKubectlCouldNotUseIsRefused(t *testing.T) {
 		"NoClient":  {Server: "https://ks.example.com", Issuer: "https://i"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if text, err := YAML(o); err == nil || strings.Contains(err.Error(), "\n") {
+			if text, err := kubeconfig.YAML(o); err == nil || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s, %v", text, err)
 			}
 		})

@@ -1,6 +1,10 @@
-package rawjson
+package rawjson_test
 
-import "testing"
+import (
+	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+)
 
 func TestSpanFindsWhereAValueStands(t *testing.T) {
 	const s = ` { "a" : {"b":1, "c" : [ {"b":2} ] } , "b":{"b" : "x"}}`
@@ -17,7 +21,7 @@ func TestSpanFindsWhereAValueStands(t *testing.T) {
 		{"", false, []string{"a", "c", "0"}},
 		{"", false, []string{"a", "b", "c"}},
 	} {
-		start, end, ok := Span(s, c.path...)
+		start, end, ok := rawjson.Span(s, c.path...)
 		if ok != c.ok || s[start:end] != c.want {
 			t.Errorf("%v: %q %v", c.path, s[start:end], ok)
 		}
@@ -29,10 +33,10 @@ func FuzzSpanIsGet(f *testing.F) {
 	f.Add(`{"metadata":{"a":"\\"resourceVersion\\":\\"5\\""},"x":1}`)
 	f.Add(`{"metadata":[]}`)
 	f.Fuzz(func(t *testing.T, s string) {
-		start, end, ok := Span(s, "metadata", "resourceVersion")
+		start, end, ok := rawjson.Span(s, "metadata", "resourceVersion")
 		want := ""
-		if m := Get(s, "metadata"); m != "" && m[0] == '{' {
-			want = Get(m, "resourceVersion")
+		if m := rawjson.Get(s, "metadata"); m != "" && m[0] == '{' {
+			want = rawjson.Get(m, "resourceVersion")
 		}
 		if s[start:end] != want || ok != (want != "") {
 			t.Errorf("%q: %q %v, want %q", s, s[start:end], ok, want)

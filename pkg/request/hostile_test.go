@@ -1,10 +1,11 @@
-package request
+package request_test
 
 import (
 	"net/http"
 	"net/url"
 	"testing"
 
+	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/tools/hostile"
 )
 
@@ -15,7 +16,7 @@ func TestAPathNamesWhatItSays(t *testing.T) {
 		g := hostile.New(seed)
 		namespace, name, workspace := g.Mixed("n"), g.Mixed("p"), g.Mixed("w")
 		in, of, at := url.PathEscape(namespace), url.PathEscape(name), url.PathEscape(workspace)
-		for path, want := range map[string]Info{
+		for path, want := range map[string]request.Info{
 			"/api/v1/namespaces/" + in + "/pods/" + of: {Namespace: namespace, Name: name, Resource: "pods"},
 			"/kapis/iam.kubesphere.io/v1beta1/workspaces/" + at + "/workspaceroles/" + of: {
 				Workspace: workspace, Name: name, Resource: "workspaceroles",
@@ -28,12 +29,12 @@ func TestAPathNamesWhatItSays(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%q: %v", path, err)
 			}
-			i, err := Parse(&http.Request{Method: http.MethodGet, URL: u})
+			i, err := request.Parse(&http.Request{Method: http.MethodGet, URL: u})
 			if err != nil || namespace == "" || name == "" || workspace == "" {
 				continue
 			}
 			accepted++
-			got := Info{Namespace: i.Namespace, Workspace: i.Workspace, Name: i.Name, Resource: i.Resource, Subresource: i.Subresource}
+			got := request.Info{Namespace: i.Namespace, Workspace: i.Workspace, Name: i.Name, Resource: i.Resource, Subresource: i.Subresource}
 			if got != want {
 				t.Errorf("%q is read as %+v", path, i)
 			}

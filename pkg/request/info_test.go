@@ -1,18 +1,20 @@
-package request
+package request_test
 
 import (
 	"testing"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 func TestContextCarriesWhatWasParsedAndWhoAsks(t *testing.T) {
-	if InfoFrom(t.Context()) != nil || UserFrom(t.Context()) != nil {
+	if request.InfoFrom(t.Context()) != nil || request.UserFrom(t.Context()) != nil {
 		t.Error("an empty context carries something")
 	}
-	i, u := &Info{Verb: "get"}, &user.DefaultInfo{Name: "bob"}
-	ctx := WithUser(WithInfo(t.Context(), i), u)
-	if InfoFrom(ctx) != i || UserFrom(ctx) != user.Info(u) {
+	i, u := &request.Info{Verb: "get"}, &user.DefaultInfo{Name: "bob"}
+	ctx := request.WithUser(request.WithInfo(t.Context(), i), u)
+	if request.InfoFrom(ctx) != i || request.UserFrom(ctx) != user.Info(u) {
 		t.Error("the context lost what it was given")
 	}
 }

@@ -1,4 +1,4 @@
-package request
+package request_test
 
 import (
 	"net/http"
@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	endpoints "k8s.io/apiserver/pkg/endpoints/request"
+
+	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 var factory = &endpoints.RequestInfoFactory{
@@ -16,7 +18,7 @@ var factory = &endpoints.RequestInfoFactory{
 }
 
 // checkAgreement compares the request that is sent on for i with kube-apiserver's own reading of it.
-func checkAgreement(t *testing.T, i *Info, method, rawQuery string) {
+func checkAgreement(t *testing.T, i *request.Info, method, rawQuery string) {
 	t.Helper()
 	path, rawPath := i.URLPath()
 	upstream, err := url.ParseRequestURI((&url.URL{Path: path, RawPath: rawPath, RawQuery: rawQuery}).String())
@@ -69,7 +71,7 @@ func TestKubernetesReadsThePathAsWeDo(t *testing.T) {
 		for _, prefix := range prefixes {
 			for _, p := range paths {
 				for _, q := range queries {
-					i, err := Parse(newRequest(t, method, strings.TrimSuffix(prefix+p+"?"+q, "?")))
+					i, err := request.Parse(newRequest(t, method, strings.TrimSuffix(prefix+p+"?"+q, "?")))
 					if err != nil {
 						continue
 					}
@@ -101,13 +103,13 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		i, err := Parse(&http.Request{Method: method, URL: u})
+		i, err := request.Parse(&http.Request{Method: method, URL: u})
 		if err != nil {
 			return
 		}
 		checkAgreement(t, i, method, u.RawQuery)
 		checkCanonical(t, i)
-		again, err := Parse(&http.Request{Method: method, URL: &url.URL{Path: clusterPath(i), RawQuery: u.RawQuery}})
+		again, err := request.Parse(&http.Request{Method: method, URL: &url.URL{Path: clusterPath(i), RawQuery: u.RawQuery}})
 		if err != nil || *again != *i {
 			t.Fatalf("the canonical form of %q is read as %+v (%v), not as %+v", target, again, err, i)
 		}
@@ -117,14 +119,14 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func clusterPath(i *Info) string {
+func clusterPath(i *request.Info) string {
 	if i.Cluster == "" {
 		return i.Path
 	}
 	return "/clusters/" + i.Cluster + i.Path
 }
 
-func checkCanonical(t *testing.T, i *Info) {
+func checkCanonical(t *testing.T, i *request.Info) {
 	t.Helper()
 	path := strings.TrimSuffix(i.Path, "/")
 	if path == "" {

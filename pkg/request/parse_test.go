@@ -1,4 +1,4 @@
-package request
+package request_test
 
 import (
 	"net/http"
@@ -9,6 +9,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 // newRequest returns the request that a server makes of a request line.
@@ -25,178 +27,179 @@ func TestParse(t *testing.T) {
 	const kapis = "/kapis/iam.kubesphere.io/v1beta1"
 	for _, c := range []struct {
 		claim, method, target string
-		want                  Info
+		want                  request.Info
 	}{
-		{"RootIsAPath", "GET", "/", Info{Verb: "get", Path: "/", Scope: Cluster}},
-		{"AbsoluteTargetIsItsPath", "GET", "http://ks.example/version", Info{Verb: "get", Path: "/version", Scope: Cluster}},
-		{"AbsoluteTargetWithoutPathIsRoot", "GET", "http://ks.example", Info{Verb: "get", Path: "/", Scope: Cluster}},
-		{"OtherPathHasTheMethodForVerb", "POST", "/oauth/token", Info{Verb: "post", Path: "/oauth/token", Scope: Cluster}},
-		{"OptionsOnOtherPath", "OPTIONS", "/oauth/token", Info{Verb: "options", Path: "/oauth/token", Scope: Cluster}},
-		{"TrailingSlashIsCutAway", "GET", "/version/", Info{Verb: "get", Path: "/version", Scope: Cluster}},
-		{"DiscoveryIsNoResource", "GET", "/apis/apps/v1", Info{Verb: "get", Path: "/apis/apps/v1", IsKubernetes: true, Scope: Cluster}},
-		{"PrefixInAnotherCaseIsAnotherPath", "GET", "/Api/v1/pods", Info{Verb: "get", Path: "/Api/v1/pods", Scope: Cluster}},
-		{"ListInACoreNamespace", "GET", "/api/v1/namespaces/a/pods", Info{
+		{"RootIsAPath", "GET", "/", request.Info{Verb: "get", Path: "/", Scope: request.Cluster}},
+		{"AbsoluteTargetIsItsPath", "GET", "http://ks.example/version", request.Info{Verb: "get", Path: "/version", Scope: request.Cluster}},
+		{"AbsoluteTargetWithoutPathIsRoot", "GET", "http://ks.example", request.Info{Verb: "get", Path: "/", Scope: request.Cluster}},
+		{"OtherPathHasTheMethodForVerb", "POST", "/oauth/token", request.Info{Verb: "post", Path: "/oauth/token", Scope: request.Cluster}},
+		{"OptionsOnOtherPath", "OPTIONS", "/oauth/token", request.Info{Verb: "options", Path: "/oauth/token", Scope: request.Cluster}},
+		{"TrailingSlashIsCutAway", "GET", "/version/", request.Info{Verb: "get", Path: "/version", Scope: request.Cluster}},
+		{"DiscoveryIsNoResource", "GET", "/apis/apps/v1", request.Info{Verb: "get", Path: "/apis/apps/v1", IsKubernetes: true, Scope: request.Cluster}},
+		{"PrefixInAnotherCaseIsAnotherPath", "GET", "/Api/v1/pods", request.Info{Verb: "get", Path: "/Api/v1/pods", Scope: request.Cluster}},
+		{"ListInACoreNamespace", "GET", "/api/v1/namespaces/a/pods", request.Info{
 			Verb: "list", Path: "/api/v1/namespaces/a/pods", Namespace: "a", APIPrefix: "api", APIVersion: "v1",
-			Resource: "pods", IsResource: true, IsKubernetes: true, Scope: Namespace,
+			Resource: "pods", IsResource: true, IsKubernetes: true, Scope: request.Namespace,
 		}},
-		{"TrailingSlashOfAKubernetesPathIsCutAway", "GET", "/api/v1/nodes/n1/", Info{
+		{"TrailingSlashOfAKubernetesPathIsCutAway", "GET", "/api/v1/nodes/n1/", request.Info{
 			Verb: "get", Path: "/api/v1/nodes/n1", APIPrefix: "api", APIVersion: "v1",
-			Resource: "nodes", Name: "n1", IsResource: true, IsKubernetes: true, Scope: Cluster,
+			Resource: "nodes", Name: "n1", IsResource: true, IsKubernetes: true, Scope: request.Cluster,
 		}},
-		{"TrailingSlashOfAProxiedTargetStays", "GET", "/api/v1/nodes/n1/proxy/", Info{
+		{"TrailingSlashOfAProxiedTargetStays", "GET", "/api/v1/nodes/n1/proxy/", request.Info{
 			Verb: "get", Path: "/api/v1/nodes/n1/proxy/", APIPrefix: "api", APIVersion: "v1",
-			Resource: "nodes", Name: "n1", Subresource: "proxy", IsResource: true, IsKubernetes: true, Scope: Cluster,
+			Resource: "nodes", Name: "n1", Subresource: "proxy", IsResource: true, IsKubernetes: true, Scope: request.Cluster,
 		}},
-		{"TailOfAProxiedTargetStays", "PUT", "/api/v1/namespaces/a/services/https:s:443/proxy/x%20y/z", Info{
+		{"TailOfAProxiedTargetStays", "PUT", "/api/v1/namespaces/a/services/https:s:443/proxy/x%20y/z", request.Info{
 			Verb: "update", Path: "/api/v1/namespaces/a/services/https:s:443/proxy/x y/z", APIPrefix: "api", APIVersion: "v1",
 			Namespace: "a", Resource: "services", Name: "https:s:443", Subresource: "proxy",
-			IsResource: true, IsKubernetes: true, Scope: Namespace,
+			IsResource: true, IsKubernetes: true, Scope: request.Namespace,
 		}},
-		{"NamespaceStatusIsASubresource", "PUT", "/api/v1/namespaces/a/status", Info{
+		{"NamespaceStatusIsASubresource", "PUT", "/api/v1/namespaces/a/status", request.Info{
 			Verb: "update", Path: "/api/v1/namespaces/a/status", Namespace: "a", APIPrefix: "api", APIVersion: "v1",
-			Resource: "namespaces", Name: "a", Subresource: "status", IsResource: true, IsKubernetes: true, Scope: Namespace,
+			Resource: "namespaces", Name: "a", Subresource: "status", IsResource: true, IsKubernetes: true, Scope: request.Namespace,
 		}},
-		{"DeleteWithoutANameIsACollection", "DELETE", "/apis/apps/v1/namespaces/a/deployments", Info{
+		{"DeleteWithoutANameIsACollection", "DELETE", "/apis/apps/v1/namespaces/a/deployments", request.Info{
 			Verb: "deletecollection", Path: "/apis/apps/v1/namespaces/a/deployments", Namespace: "a",
 			APIPrefix: "apis", APIGroup: "apps", APIVersion: "v1", Resource: "deployments",
-			IsResource: true, IsKubernetes: true, Scope: Namespace,
+			IsResource: true, IsKubernetes: true, Scope: request.Namespace,
 		}},
-		{"HeadIsLikeGet", "HEAD", "/api/v1/pods", Info{
+		{"HeadIsLikeGet", "HEAD", "/api/v1/pods", request.Info{
 			Verb: "list", Path: "/api/v1/pods", APIPrefix: "api", APIVersion: "v1", Resource: "pods",
-			IsResource: true, IsKubernetes: true, Scope: Cluster,
+			IsResource: true, IsKubernetes: true, Scope: request.Cluster,
 		}},
-		{"WatchByParameter", "GET", "/api/v1/pods?watch=true", Info{
+		{"WatchByParameter", "GET", "/api/v1/pods?watch=true", request.Info{
 			Verb: "watch", Path: "/api/v1/pods", APIPrefix: "api", APIVersion: "v1", Resource: "pods",
-			IsResource: true, IsKubernetes: true, Scope: Cluster,
+			IsResource: true, IsKubernetes: true, Scope: request.Cluster,
 		}},
-		{"WatchByAnEncodedParameter", "GET", "/api/v1/pods?w%61tch=1", Info{
+		{"WatchByAnEncodedParameter", "GET", "/api/v1/pods?w%61tch=1", request.Info{
 			Verb: "watch", Path: "/api/v1/pods", APIPrefix: "api", APIVersion: "v1", Resource: "pods",
-			IsResource: true, IsKubernetes: true, Scope: Cluster,
+			IsResource: true, IsKubernetes: true, Scope: request.Cluster,
 		}},
-		{"WatchFalseIsAList", "GET", "/api/v1/pods?watch=false&watch=false", Info{
+		{"WatchFalseIsAList", "GET", "/api/v1/pods?watch=false&watch=false", request.Info{
 			Verb: "list", Path: "/api/v1/pods", APIPrefix: "api", APIVersion: "v1", Resource: "pods",
-			IsResource: true, IsKubernetes: true, Scope: Cluster,
+			IsResource: true, IsKubernetes: true, Scope: request.Cluster,
 		}},
-		{"WatchByPath", "GET", "/apis/apps/v1/watch/namespaces/a/deployments/d", Info{
+		{"WatchByPath", "GET", "/apis/apps/v1/watch/namespaces/a/deployments/d", request.Info{
 			Verb: "watch", Path: "/apis/apps/v1/watch/namespaces/a/deployments/d", Namespace: "a",
 			APIPrefix: "apis", APIGroup: "apps", APIVersion: "v1", Resource: "deployments", Name: "d",
-			IsResource: true, IsKubernetes: true, Scope: Namespace,
+			IsResource: true, IsKubernetes: true, Scope: request.Namespace,
 		}},
-		{"ProxyByPathHasNoSubresource", "POST", "/api/v1/proxy/namespaces/a/pods/p/x/", Info{
+		{"ProxyByPathHasNoSubresource", "POST", "/api/v1/proxy/namespaces/a/pods/p/x/", request.Info{
 			Verb: "proxy", Path: "/api/v1/proxy/namespaces/a/pods/p/x/", Namespace: "a",
 			APIPrefix: "api", APIVersion: "v1", Resource: "pods", Name: "p",
-			IsResource: true, IsKubernetes: true, Scope: Namespace,
+			IsResource: true, IsKubernetes: true, Scope: request.Namespace,
 		}},
-		{"FieldSelectorNamesWhatIsWatched_S2", "GET", "/api/v1/namespaces/b/secrets?watch=true&fieldSelector=metadata.name%3Db", Info{
+		{"FieldSelectorNamesWhatIsWatched_S2", "GET", "/api/v1/namespaces/b/secrets?watch=true&fieldSelector=metadata.name%3Db", request.Info{
 			Verb: "watch", Path: "/api/v1/namespaces/b/secrets", Namespace: "b", APIPrefix: "api", APIVersion: "v1",
-			Resource: "secrets", Name: "b", IsResource: true, IsKubernetes: true, Scope: Namespace,
+			Resource: "secrets", Name: "b", IsResource: true, IsKubernetes: true, Scope: request.Namespace,
 		}},
-		{"FieldSelectorOfUsNamesNothing_S2", "GET", "/kapi/v1/namespaces/b/secrets?fieldSelector=metadata.name=b", Info{
+		{"FieldSelectorOfUsNamesNothing_S2", "GET", "/kapi/v1/namespaces/b/secrets?fieldSelector=metadata.name=b", request.Info{
 			Verb: "list", Path: "/kapi/v1/namespaces/b/secrets", Namespace: "b", APIPrefix: "kapi", APIVersion: "v1",
-			Resource: "secrets", IsResource: true, Scope: Namespace,
+			Resource: "secrets", IsResource: true, Scope: request.Namespace,
 		}},
-		{"ClusterPrefixIsCutAway", "GET", "/clusters/host/kapis/tenant.kubesphere.io/v1beta1/workspaces?limit=10", Info{
+		{"ClusterPrefixIsCutAway", "GET", "/clusters/host/kapis/tenant.kubesphere.io/v1beta1/workspaces?limit=10", request.Info{
 			Verb: "list", Path: "/kapis/tenant.kubesphere.io/v1beta1/workspaces", Cluster: "host", APIPrefix: "kapis",
-			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspaces", IsResource: true, Scope: Global,
+			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspaces", IsResource: true, Scope: request.Global,
 		}},
-		{"OlderClusterFormIsCutAway", "PATCH", "/apis/clusters/m.one/apps/v1/deployments/d/", Info{
+		{"OlderClusterFormIsCutAway", "PATCH", "/apis/clusters/m.one/apps/v1/deployments/d/", request.Info{
 			Verb: "patch", Path: "/apis/apps/v1/deployments/d", Cluster: "m.one", APIPrefix: "apis",
-			APIGroup: "apps", APIVersion: "v1", Resource: "deployments", Name: "d", IsResource: true, IsKubernetes: true, Scope: Cluster,
+			APIGroup: "apps", APIVersion: "v1", Resource: "deployments", Name: "d", IsResource: true, IsKubernetes: true, Scope: request.Cluster,
 		}},
-		{"OlderClusterFormAloneIsDiscovery", "GET", "/apis/clusters/m", Info{
-			Verb: "get", Path: "/apis", Cluster: "m", IsKubernetes: true, Scope: Cluster,
+		{"OlderClusterFormAloneIsDiscovery", "GET", "/apis/clusters/m", request.Info{
+			Verb: "get", Path: "/apis", Cluster: "m", IsKubernetes: true, Scope: request.Cluster,
 		}},
-		{"ClusterAsAResourceIsNotAPrefix", "GET", "/kapis/resources.kubesphere.io/v1alpha3/clusters/host", Info{
+		{"ClusterAsAResourceIsNotAPrefix", "GET", "/kapis/resources.kubesphere.io/v1alpha3/clusters/host", request.Info{
 			Verb: "get", Path: "/kapis/resources.kubesphere.io/v1alpha3/clusters/host", APIPrefix: "kapis",
-			APIGroup: "resources.kubesphere.io", APIVersion: "v1alpha3", Resource: "clusters", Name: "host", IsResource: true, Scope: Global,
+			APIGroup: "resources.kubesphere.io", APIVersion: "v1alpha3", Resource: "clusters", Name: "host", IsResource: true, Scope: request.Global,
 		}},
-		{"UsersAreGlobal", "PUT", kapis + "/users/bob/password", Info{
+		{"UsersAreGlobal", "PUT", kapis + "/users/bob/password", request.Info{
 			Verb: "update", Path: kapis + "/users/bob/password", APIPrefix: "kapis", APIGroup: "iam.kubesphere.io", APIVersion: "v1beta1",
-			Resource: "users", Name: "bob", Subresource: "password", IsResource: true, Scope: Global,
+			Resource: "users", Name: "bob", Subresource: "password", IsResource: true, Scope: request.Global,
 		}},
-		{"UsersAreGlobalAtKubernetesToo", "GET", "/apis/iam.kubesphere.io/v1beta1/users", Info{
+		{"UsersAreGlobalAtKubernetesToo", "GET", "/apis/iam.kubesphere.io/v1beta1/users", request.Info{
 			Verb: "list", Path: "/apis/iam.kubesphere.io/v1beta1/users", APIPrefix: "apis", APIGroup: "iam.kubesphere.io",
-			APIVersion: "v1beta1", Resource: "users", IsResource: true, IsKubernetes: true, Scope: Global,
+			APIVersion: "v1beta1", Resource: "users", IsResource: true, IsKubernetes: true, Scope: request.Global,
 		}},
-		{"WorkspaceStandsBeforeTheResource", "POST", kapis + "/workspaces/w/workspacemembers", Info{
+		{"WorkspaceStandsBeforeTheResource", "POST", kapis + "/workspaces/w/workspacemembers", request.Info{
 			Verb: "create", Path: kapis + "/workspaces/w/workspacemembers", Workspace: "w", APIPrefix: "kapis",
-			APIGroup: "iam.kubesphere.io", APIVersion: "v1beta1", Resource: "workspacemembers", IsResource: true, Scope: Workspace,
+			APIGroup: "iam.kubesphere.io", APIVersion: "v1beta1", Resource: "workspacemembers", IsResource: true, Scope: request.Workspace,
 		}},
-		{"NamespaceWithinAWorkspace", "GET", "/kapis/tenant.kubesphere.io/v1beta1/workspaces/w/namespaces/n", Info{
+		{"NamespaceWithinAWorkspace", "GET", "/kapis/tenant.kubesphere.io/v1beta1/workspaces/w/namespaces/n", request.Info{
 			Verb: "get", Path: "/kapis/tenant.kubesphere.io/v1beta1/workspaces/w/namespaces/n", Workspace: "w", Namespace: "n",
 			APIPrefix: "kapis", APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "namespaces", Name: "n",
-			IsResource: true, Scope: Namespace,
+			IsResource: true, Scope: request.Namespace,
 		}},
-		{"NamespacesOfAWorkspace", "GET", "/kapis/tenant.kubesphere.io/v1beta1/workspaces/w/namespaces", Info{
+		{"NamespacesOfAWorkspace", "GET", "/kapis/tenant.kubesphere.io/v1beta1/workspaces/w/namespaces", request.Info{
 			Verb: "list", Path: "/kapis/tenant.kubesphere.io/v1beta1/workspaces/w/namespaces", Workspace: "w",
 			APIPrefix: "kapis", APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "namespaces",
-			IsResource: true, Scope: Workspace,
+			IsResource: true, Scope: request.Workspace,
 		}},
-		{"AWorkspaceIsItsOwn", "PATCH", "/kapis/tenant.kubesphere.io/v1beta1/workspacetemplates/w", Info{
+		{"AWorkspaceIsItsOwn", "PATCH", "/kapis/tenant.kubesphere.io/v1beta1/workspacetemplates/w", request.Info{
 			Verb: "patch", Path: "/kapis/tenant.kubesphere.io/v1beta1/workspacetemplates/w", Workspace: "w", APIPrefix: "kapis",
-			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspacetemplates", Name: "w", IsResource: true, Scope: Workspace,
+			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspacetemplates", Name: "w", IsResource: true, Scope: request.Workspace,
 		}},
-		{"WorkspaceTemplatesAreOfTheCluster", "GET", "/kapis/tenant.kubesphere.io/v1beta1/workspacetemplates", Info{
+		{"WorkspaceTemplatesAreOfTheCluster", "GET", "/kapis/tenant.kubesphere.io/v1beta1/workspacetemplates", request.Info{
 			Verb: "list", Path: "/kapis/tenant.kubesphere.io/v1beta1/workspacetemplates", APIPrefix: "kapis",
-			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspacetemplates", IsResource: true, Scope: Cluster,
+			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspacetemplates", IsResource: true, Scope: request.Cluster,
 		}},
-		{"AnotherGroupsWorkspaceIsAnObject_S5", "GET", "/kapis/foo.io/v1/workspaces/w", Info{
+		{"AnotherGroupsWorkspaceIsAnObject_S5", "GET", "/kapis/foo.io/v1/workspaces/w", request.Info{
 			Verb: "get", Path: "/kapis/foo.io/v1/workspaces/w", APIPrefix: "kapis", APIGroup: "foo.io", APIVersion: "v1",
-			Resource: "workspaces", Name: "w", IsResource: true, Scope: Cluster,
+			Resource: "workspaces", Name: "w", IsResource: true, Scope: request.Cluster,
 		}},
-		{"WorkspaceMeansNothingToKubernetes", "GET", "/apis/tenant.kubesphere.io/v1beta1/workspaces/w/namespaces", Info{
+		{"WorkspaceMeansNothingToKubernetes", "GET", "/apis/tenant.kubesphere.io/v1beta1/workspaces/w/namespaces", request.Info{
 			Verb: "get", Path: "/apis/tenant.kubesphere.io/v1beta1/workspaces/w/namespaces", APIPrefix: "apis",
 			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspaces", Name: "w", Subresource: "namespaces",
-			IsResource: true, IsKubernetes: true, Scope: Global,
+			IsResource: true, IsKubernetes: true, Scope: request.Global,
 		}},
-		{"SelectorOfAWorkspaceWidensNothing", "GET", "/kapi/v1/watch/namespaces?labelSelector=kubesphere.io/workspace%3Dw", Info{
+		{"SelectorOfAWorkspaceWidensNothing", "GET", "/kapi/v1/watch/namespaces?labelSelector=kubesphere.io/workspace%3Dw", request.Info{
 			Verb: "watch", Path: "/kapi/v1/watch/namespaces", APIPrefix: "kapi", APIVersion: "v1", Resource: "namespaces",
-			IsResource: true, Scope: Cluster,
+			IsResource: true, Scope: request.Cluster,
 		}},
-		{"AWorkspaceIsItsOwnAtKubernetesToo", "PATCH", "/clusters/host/apis/tenant.kubesphere.io/v1beta1/workspaces/w", Info{
+		{"AWorkspaceIsItsOwnAtKubernetesToo", "PATCH", "/clusters/host/apis/tenant.kubesphere.io/v1beta1/workspaces/w", request.Info{
 			Verb: "patch", Path: "/apis/tenant.kubesphere.io/v1beta1/workspaces/w", Cluster: "host", Workspace: "w", APIPrefix: "apis",
-			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspaces", Name: "w", IsResource: true, IsKubernetes: true, Scope: Workspace,
+			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspaces", Name: "w", IsResource: true, IsKubernetes: true, Scope: request.Workspace,
 		}},
-		{"AWorkspaceTemplateIsItsWorkspacesAtKubernetesToo", "DELETE", "/apis/tenant.kubesphere.io/v1beta1/workspacetemplates/w", Info{
+		{"AWorkspaceTemplateIsItsWorkspacesAtKubernetesToo", "DELETE", "/apis/tenant.kubesphere.io/v1beta1/workspacetemplates/w", request.Info{
 			Verb: "delete", Path: "/apis/tenant.kubesphere.io/v1beta1/workspacetemplates/w", Workspace: "w", APIPrefix: "apis",
-			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspacetemplates", Name: "w", IsResource: true, IsKubernetes: true, Scope: Workspace,
+			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspacetemplates", Name: "w",
+			IsResource: true, IsKubernetes: true, Scope: request.Workspace,
 		}},
-		{"AWatchOfOneWorkspaceIsItsOwn", "GET", "/apis/tenant.kubesphere.io/v1beta1/workspaces?watch=true&fieldSelector=metadata.name=w", Info{
+		{"AWatchOfOneWorkspaceIsItsOwn", "GET", "/apis/tenant.kubesphere.io/v1beta1/workspaces?watch=true&fieldSelector=metadata.name=w", request.Info{
 			Verb: "watch", Path: "/apis/tenant.kubesphere.io/v1beta1/workspaces", Workspace: "w", APIPrefix: "apis",
-			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspaces", Name: "w", IsResource: true, IsKubernetes: true, Scope: Workspace,
+			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspaces", Name: "w", IsResource: true, IsKubernetes: true, Scope: request.Workspace,
 		}},
-		{"AllWorkspacesAreThePlatforms", "GET", "/apis/tenant.kubesphere.io/v1beta1/workspaces?fieldSelector=metadata.name!=w", Info{
+		{"AllWorkspacesAreThePlatforms", "GET", "/apis/tenant.kubesphere.io/v1beta1/workspaces?fieldSelector=metadata.name!=w", request.Info{
 			Verb: "list", Path: "/apis/tenant.kubesphere.io/v1beta1/workspaces", APIPrefix: "apis",
-			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspaces", IsResource: true, IsKubernetes: true, Scope: Global,
+			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspaces", IsResource: true, IsKubernetes: true, Scope: request.Global,
 		}},
-		{"DeletingAllWorkspacesIsThePlatforms", "DELETE", "/apis/tenant.kubesphere.io/v1beta1/workspaces?fieldSelector=metadata.name=w", Info{
+		{"DeletingAllWorkspacesIsThePlatforms", "DELETE", "/apis/tenant.kubesphere.io/v1beta1/workspaces?fieldSelector=metadata.name=w", request.Info{
 			Verb: "deletecollection", Path: "/apis/tenant.kubesphere.io/v1beta1/workspaces", APIPrefix: "apis",
-			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspaces", IsResource: true, IsKubernetes: true, Scope: Global,
+			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspaces", IsResource: true, IsKubernetes: true, Scope: request.Global,
 		}},
-		{"MakingAWorkspaceIsThePlatforms", "POST", "/apis/tenant.kubesphere.io/v1beta1/workspaces/w", Info{
+		{"MakingAWorkspaceIsThePlatforms", "POST", "/apis/tenant.kubesphere.io/v1beta1/workspaces/w", request.Info{
 			Verb: "create", Path: "/apis/tenant.kubesphere.io/v1beta1/workspaces/w", APIPrefix: "apis",
-			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspaces", Name: "w", IsResource: true, IsKubernetes: true, Scope: Global,
+			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspaces", Name: "w", IsResource: true, IsKubernetes: true, Scope: request.Global,
 		}},
-		{"AWorkspaceInANamespaceIsNone", "GET", "/apis/tenant.kubesphere.io/v1beta1/namespaces/n/workspaces/w", Info{
+		{"AWorkspaceInANamespaceIsNone", "GET", "/apis/tenant.kubesphere.io/v1beta1/namespaces/n/workspaces/w", request.Info{
 			Verb: "get", Path: "/apis/tenant.kubesphere.io/v1beta1/namespaces/n/workspaces/w", Namespace: "n", APIPrefix: "apis",
-			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspaces", Name: "w", IsResource: true, IsKubernetes: true, Scope: Global,
+			APIGroup: "tenant.kubesphere.io", APIVersion: "v1beta1", Resource: "workspaces", Name: "w", IsResource: true, IsKubernetes: true, Scope: request.Global,
 		}},
-		{"AnotherGroupsWorkspaceAtKubernetesIsAnObject_S5", "GET", "/apis/foo.io/v1/workspaces/w", Info{
+		{"AnotherGroupsWorkspaceAtKubernetesIsAnObject_S5", "GET", "/apis/foo.io/v1/workspaces/w", request.Info{
 			Verb: "get", Path: "/apis/foo.io/v1/workspaces/w", APIPrefix: "apis", APIGroup: "foo.io", APIVersion: "v1",
-			Resource: "workspaces", Name: "w", IsResource: true, IsKubernetes: true, Scope: Cluster,
+			Resource: "workspaces", Name: "w", IsResource: true, IsKubernetes: true, Scope: request.Cluster,
 		}},
-		{"SelectorOfAWorkspaceAtKubernetesWidensNothing", "GET", "/api/v1/namespaces?watch=true&labelSelector=kubesphere.io/workspace%3Dw", Info{
+		{"SelectorOfAWorkspaceAtKubernetesWidensNothing", "GET", "/api/v1/namespaces?watch=true&labelSelector=kubesphere.io/workspace%3Dw", request.Info{
 			Verb: "watch", Path: "/api/v1/namespaces", APIPrefix: "api", APIVersion: "v1", Resource: "namespaces",
-			IsResource: true, IsKubernetes: true, Scope: Cluster,
+			IsResource: true, IsKubernetes: true, Scope: request.Cluster,
 		}},
-		{"LegacyVersionPathIsNoResource", "GET", "/kapis/version", Info{Verb: "get", Path: "/kapis/version", Scope: Cluster}},
-		{"NamesMayBeAnyText", "GET", "/kapis/rbac.authorization.k8s.io/v1/clusterroles/%C3%A4:%20b", Info{
+		{"LegacyVersionPathIsNoResource", "GET", "/kapis/version", request.Info{Verb: "get", Path: "/kapis/version", Scope: request.Cluster}},
+		{"NamesMayBeAnyText", "GET", "/kapis/rbac.authorization.k8s.io/v1/clusterroles/%C3%A4:%20b", request.Info{
 			Verb: "get", Path: "/kapis/rbac.authorization.k8s.io/v1/clusterroles/ä: b", APIPrefix: "kapis",
-			APIGroup: "rbac.authorization.k8s.io", APIVersion: "v1", Resource: "clusterroles", Name: "ä: b", IsResource: true, Scope: Cluster,
+			APIGroup: "rbac.authorization.k8s.io", APIVersion: "v1", Resource: "clusterroles", Name: "ä: b", IsResource: true, Scope: request.Cluster,
 		}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			got, err := Parse(newRequest(t, c.method, c.target))
+			got, err := request.Parse(newRequest(t, c.method, c.target))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -273,7 +276,7 @@ func TestParseRefuses(t *testing.T) {
 			if c.target != "*" {
 				r = newRequest(t, c.method, c.target)
 			}
-			got, err := Parse(r)
+			got, err := request.Parse(r)
 			if err == nil {
 				t.Fatalf("%s was read as %+v", c.target, *got)
 			}
@@ -293,9 +296,9 @@ func TestParseRefuses(t *testing.T) {
 
 // A server that wraps Parse sees request lines, not URLs: this is a whole request.
 func TestParseBehindAServer(t *testing.T) {
-	seen := make(chan *Info, 1)
+	seen := make(chan *request.Info, 1)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		i, err := Parse(r)
+		i, err := request.Parse(r)
 		if err != nil {
 			w.WriteHeader(http.StatusBadRequest)
 			return
@@ -317,13 +320,13 @@ func TestParseBehindAServer(t *testing.T) {
 }
 
 func TestAsTakesTheScopeOfTheOtherResource(t *testing.T) {
-	i, err := Parse(newRequest(t, "GET", "/kapis/resources.kubesphere.io/v1alpha3/users"))
+	i, err := request.Parse(newRequest(t, "GET", "/kapis/resources.kubesphere.io/v1alpha3/users"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := *i
 	c := i.As(schema.GroupResource{Group: "iam.kubesphere.io", Resource: "users"})
-	if c.Scope != Global || c.APIGroup != "iam.kubesphere.io" || c.Verb != "list" {
+	if c.Scope != request.Global || c.APIGroup != "iam.kubesphere.io" || c.Verb != "list" {
 		t.Errorf("got %+v", *c)
 	}
 	if *i != before {
@@ -334,7 +337,7 @@ func TestAsTakesTheScopeOfTheOtherResource(t *testing.T) {
 func TestParseAllocatesOnlyTheInfo(t *testing.T) {
 	r := newRequest(t, "GET", "/clusters/host/kapis/tenant.kubesphere.io/v1beta1/workspaces/w/namespaces?limit=10&page=1&labelSelector=a%3Db")
 	if n := testing.AllocsPerRun(100, func() {
-		if _, err := Parse(r); err != nil {
+		if _, err := request.Parse(r); err != nil {
 			t.Fatal(err)
 		}
 	}); n > 1 {
@@ -346,7 +349,7 @@ func BenchmarkParse(b *testing.B) {
 	r := newRequest(b, "GET", "/clusters/host/kapis/resources.kubesphere.io/v1alpha3/namespaces/default/pods?limit=10&page=1&sortBy=createTime")
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Parse(r); err != nil {
+		if _, err := request.Parse(r); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -361,8 +364,8 @@ func TestListsInOnePlaceAreAsParsed(t *testing.T) {
 		{"/kapis/resources.kubesphere.io/v1alpha3/", "persistentvolumeclaims"},
 		{"/clusters/host/kapis/x.io/v1/", "namespaces"},
 	} {
-		parse := func(path string) Info {
-			i, err := Parse(newRequest(t, "GET", path))
+		parse := func(path string) request.Info {
+			i, err := request.Parse(newRequest(t, "GET", path))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -388,7 +391,7 @@ func TestOfClusterIsAListOfOursWithoutAPlace(t *testing.T) {
 		"POST /kapi/v1/pods": false, "DELETE /kapi/v1/pods": false, "GET /metrics": false, "GET /kapi/v1/proxy/pods": false, "GET /kapi/v1": false,
 	} {
 		method, path, _ := strings.Cut(target, " ")
-		i, err := Parse(newRequest(t, method, path))
+		i, err := request.Parse(newRequest(t, method, path))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -408,7 +411,7 @@ func TestAnUpgradeIsTold(t *testing.T) {
 	} {
 		r := newRequest(t, http.MethodGet, "/api/v1/pods")
 		r.Header = http.Header{"Upgrade": {c.upgrade}, "Connection": {c.connection}}
-		i, err := Parse(r)
+		i, err := request.Parse(r)
 		if err != nil || i.Upgrade != c.want {
 			t.Errorf("%q, %q: %v %v", c.upgrade, c.connection, i, err)
 		}

@@ -1,13 +1,16 @@
-package request
+package request_test
 
 import (
 	"net/http"
 	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 func TestAScopeHasTheNamesThatObjectsHave(t *testing.T) {
-	for scope, want := range map[Scope][2]string{
-		Global: {"global", "GlobalRole"}, Cluster: {"cluster", "ClusterRole"}, Workspace: {"workspace", "WorkspaceRole"}, Namespace: {"namespace", "Role"},
+	for scope, want := range map[request.Scope][2]string{
+		request.Global: {"global", "GlobalRole"}, request.Cluster: {"cluster", "ClusterRole"},
+		request.Workspace: {"workspace", "WorkspaceRole"}, request.Namespace: {"namespace", "Role"},
 	} {
 		if got := [2]string{scope.Label(), scope.RoleKind()}; got != want {
 			t.Errorf("%d: %q, want %q", scope, got, want)
@@ -23,7 +26,7 @@ func TestWhatIsAskedIsToldInWords(t *testing.T) {
 		{"APath", http.MethodGet, "/metrics", "get /metrics"},
 	} {
 		t.Run(tc.claim, func(t *testing.T) {
-			info, err := Parse(newRequest(t, tc.method, tc.target))
+			info, err := request.Parse(newRequest(t, tc.method, tc.target))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package revision
+package revision_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
+	"kapis.dev/ks-apiserver/pkg/revision"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -37,9 +38,9 @@ func data(revision int, image string) string {
 	)
 }
 
-func revisions(t *testing.T) *Service {
+func revisions(t *testing.T) *revision.Service {
 	const none = `{}`
-	return &Service{Store: kapistest.NewStore(t, map[string][]any{
+	return &revision.Service{Store: kapistest.NewStore(t, map[string][]any{
 		"/apis/apps/v1/daemonsets":   {workload("DaemonSet", "a", "web", "ds"), workload("DaemonSet", "b", "web", "ds-b")},
 		"/apis/apps/v1/statefulsets": {workload("StatefulSet", "a", "web", "ss")},
 		"/apis/apps/v1/deployments":  {workload("Deployment", "a", "web", "d")},
@@ -133,7 +134,7 @@ func TestWhatIsNotThereIs404AndWhatIsNoNumber400(t *testing.T) {
 
 func TestAKindThatIsNotKnownIs503(t *testing.T) {
 	for _, path := range []string{"/apis/apps/v1/deployments", "/apis/apps/v1/replicasets"} {
-		s := &Service{Store: kapistest.NewStore(t, map[string][]any{"/apis/apps/v1/deployments": {workload("Deployment", "a", "web", "d")}}, path)}
+		s := &revision.Service{Store: kapistest.NewStore(t, map[string][]any{"/apis/apps/v1/deployments": {workload("Deployment", "a", "web", "d")}}, path)}
 		if _, err := s.Deployment(t.Context(), "a", "web", "1"); !apierrors.IsServiceUnavailable(err) {
 			t.Errorf("%s: %v", path, err)
 		}

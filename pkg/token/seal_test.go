@@ -1,19 +1,21 @@
-package token
+package token_test
 
 import (
 	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"kapis.dev/ks-apiserver/pkg/token"
 )
 
 func TestSealedValues(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	set, err := Generate(now)
+	set, err := token.Generate(now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := Generate(now)
+	other, err := token.Generate(now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,8 +33,8 @@ func TestSealedValues(t *testing.T) {
 	flipped := []byte(sealed)
 	flipped[len(flipped)/2] ^= 1
 	for name, test := range map[string]struct {
-		set    *KeySet
-		use    Purpose
+		set    *token.KeySet
+		use    token.Purpose
 		sealed string
 	}{
 		"AnotherUse":  {set, "state", sealed},
@@ -41,11 +43,11 @@ func TestSealedValues(t *testing.T) {
 		"Cut":         {set, "code", sealed[:10]},
 		"Empty":       {set, "code", ""},
 		"NoBase64":    {set, "code", "~" + sealed},
-		"TooLong":     {set, "code", strings.Repeat("A", MaxSealed+1)},
+		"TooLong":     {set, "code", strings.Repeat("A", token.MaxSealed+1)},
 		"WithLineEnd": {set, "code", sealed + "\n"},
 	} {
 		t.Run(name+"IsRefused", func(t *testing.T) {
-			if got, err := test.set.Open(test.use, test.sealed, now); !errors.Is(err, ErrSealed) || got != nil {
+			if got, err := test.set.Open(test.use, test.sealed, now); !errors.Is(err, token.ErrSealed) || got != nil {
 				t.Errorf("opened %q, %v", got, err)
 			}
 		})

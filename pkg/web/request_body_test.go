@@ -1,4 +1,4 @@
-package web
+package web_test
 
 import (
 	"errors"
@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 func TestBodiesAreReadUpToTheirBound(t *testing.T) {
@@ -29,11 +31,11 @@ func TestBodiesAreReadUpToTheirBound(t *testing.T) {
 		"AnErrorBeforeAnyThings": {body: cut, code: http.StatusBadRequest},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			got, err := ReadBody(httptest.NewRequest(http.MethodPost, "/", c.body), 8)
+			got, err := web.ReadBody(httptest.NewRequest(http.MethodPost, "/", c.body), 8)
 			switch {
 			case c.code == 0 && (err != nil || string(got) != c.want):
 				t.Errorf("read %q (%v), expected %q", got, err, c.want)
-			case c.code != 0 && (err == nil || Status(err).Code != c.code || got != nil):
+			case c.code != 0 && (err == nil || web.Status(err).Code != c.code || got != nil):
 				t.Errorf("read %q (%v), expected a %d", got, err, c.code)
 			}
 		})
@@ -50,7 +52,7 @@ func TestKnownParametersAreReturnedAndAlmostKnownOnesRefused(t *testing.T) {
 		"dryRun=All&DryRun=All":       nil,
 		"fieldvalidation=Strict":      nil,
 	} {
-		got, err := WriteParameters(httptest.NewRequest(http.MethodPost, "/?"+query, nil))
+		got, err := web.WriteParameters(httptest.NewRequest(http.MethodPost, "/?"+query, nil))
 		if !reflect.DeepEqual(got, want) || (want == nil) != (err != nil) {
 			t.Errorf("of %q the parameters are %v (%v), expected %v", query, got, err, want)
 		}

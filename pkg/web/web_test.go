@@ -1,4 +1,4 @@
-package web
+package web_test
 
 import (
 	"context"
@@ -14,13 +14,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-func answer(t *testing.T, h Handler, method string) *httptest.ResponseRecorder {
+func answer(t *testing.T, h web.Handler, method string) *httptest.ResponseRecorder {
 	t.Helper()
 	ws := new(restful.WebService).Path("/x").Produces(restful.MIME_JSON)
-	ws.Route(ws.GET("").To(Handle(h)))
-	ws.Route(ws.HEAD("").To(Handle(h)))
+	ws.Route(ws.GET("").To(web.Handle(h)))
+	ws.Route(ws.HEAD("").To(web.Handle(h)))
 	c := restful.NewContainer()
 	c.Add(ws)
 	w := httptest.NewRecorder()
@@ -76,7 +78,7 @@ type teapot struct{}
 func (teapot) Respond(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }
 
 func TestValuesAreWrittenOrWriteThemselves(t *testing.T) {
-	value := func(v any) Handler { return func(*restful.Request) (any, error) { return v, nil } }
+	value := func(v any) web.Handler { return func(*restful.Request) (any, error) { return v, nil } }
 	if w := answer(t, value(map[string]int{"a": 1}), http.MethodGet); w.Code != 200 || w.Body.String() != `{"a":1}` {
 		t.Errorf("value: %d %s", w.Code, w.Body)
 	}

@@ -1,4 +1,4 @@
-package hostile
+package hostile_test
 
 import (
 	"reflect"
@@ -7,15 +7,17 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"kapis.dev/ks-apiserver/tools/hostile"
 )
 
-var vocabulary = Vocabulary{
+var vocabulary = hostile.Vocabulary{
 	Verbs: []string{"get", "list", "*"}, Groups: []string{"", "apps", "*"}, Resources: []string{"pods", "secrets", "*"}, Names: []string{"a"},
 	Paths: []string{"/x"},
 }
 
 func TestASeedMakesTheSameWords(t *testing.T) {
-	a, b, c := New(1), New(1), New(2)
+	a, b, c := hostile.New(1), hostile.New(1), hostile.New(2)
 	same := true
 	for range 200 {
 		word := a.Word()
@@ -27,7 +29,7 @@ func TestASeedMakesTheSameWords(t *testing.T) {
 	if same {
 		t.Error("two seeds make the same words")
 	}
-	if !reflect.DeepEqual(New(3).Rules(9, &vocabulary), New(3).Rules(9, &vocabulary)) {
+	if !reflect.DeepEqual(hostile.New(3).Rules(9, &vocabulary), hostile.New(3).Rules(9, &vocabulary)) {
 		t.Error("one seed makes different rules")
 	}
 }
@@ -35,7 +37,7 @@ func TestASeedMakesTheSameWords(t *testing.T) {
 func TestWordsOfEachKindAreThere(t *testing.T) {
 	seen := strings.Builder{}
 	longest := map[int]bool{}
-	g := New(1)
+	g := hostile.New(1)
 	for range 5000 {
 		word := g.Word()
 		longest[len(word)] = true
@@ -51,14 +53,14 @@ func TestWordsOfEachKindAreThere(t *testing.T) {
 			t.Errorf("no word has %d bytes", n)
 		}
 	}
-	if len(slices.Compact(slices.Sorted(slices.Values(Words())))) != len(Words()) {
+	if len(slices.Compact(slices.Sorted(slices.Values(hostile.Words())))) != len(hostile.Words()) {
 		t.Error("a word is there twice")
 	}
 }
 
 // Twins have one text and are not equal: the pair with which an audit became administrator.
 func TestTwinsHaveOneText(t *testing.T) {
-	g := New(1)
+	g := hostile.New(1)
 	plain := func() *rbacv1.PolicyRule {
 		return &rbacv1.PolicyRule{Verbs: g.Some(2, "get", "list"), APIGroups: []string{g.One("", "apps", "*")}, Resources: []string{g.One("pods", "secrets", "*")}}
 	}

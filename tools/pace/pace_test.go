@@ -1,4 +1,4 @@
-package pace
+package pace_test
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kapis.dev/ks-apiserver/tools/pace"
 )
 
 var errNotYet = errors.New("not yet")
@@ -17,14 +19,14 @@ func TestABoundIsOverByTheClockAndByTheQuestions(t *testing.T) {
 	}{
 		"on an idle machine the clock decides": {0, time.Second},
 		"what is slow is asked as often":       {200 * time.Millisecond, 20 * 200 * time.Millisecond},
-		"what hangs ends at the limit":         {time.Hour, Limit},
-		"a question that takes a step is free": {Step, time.Second + Step},
+		"what hangs ends at the limit":         {time.Hour, pace.Limit},
+		"a question that takes a step is free": {pace.Step, time.Second + pace.Step},
 		"one that takes longer than the bound": {2 * time.Second, 40 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun := time.Now()
-				err := Until(t.Context(), time.Second, func(ctx context.Context) error {
+				err := pace.Until(t.Context(), time.Second, func(ctx context.Context) error {
 					select {
 					case <-time.After(c.asking):
 						return errNotYet
@@ -33,10 +35,10 @@ func TestABoundIsOverByTheClockAndByTheQuestions(t *testing.T) {
 					}
 				})
 				got := time.Since(begun)
-				if got < c.want-Step || got > c.want+Step {
+				if got < c.want-pace.Step || got > c.want+pace.Step {
 					t.Errorf("over after %v, want %v", got, c.want)
 				}
-				if !errors.Is(err, errNotYet) && c.want != Limit {
+				if !errors.Is(err, errNotYet) && c.want != pace.Limit {
 					t.Errorf("got %v, want the last error", err)
 				}
 			})
@@ -47,7 +49,7 @@ func TestABoundIsOverByTheClockAndByTheQuestions(t *testing.T) {
 func TestWhatComesEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		if err := Until(t.Context(), time.Second, func(context.Context) error {
+		if err := pace.Until(t.Context(), time.Second, func(context.Context) error {
 			if asked++; asked < 3 {
 				return errNotYet
 			}
@@ -61,8 +63,8 @@ func TestWhatComesEndsTheWait(t *testing.T) {
 func TestAfterIsOverWhenTheBoundIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
-		<-After(t.Context(), time.Second, func(context.Context) error { return nil })
-		if got := time.Since(begun); got < time.Second-Step || got > time.Second+Step {
+		<-pace.After(t.Context(), time.Second, func(context.Context) error { return nil })
+		if got := time.Since(begun); got < time.Second-pace.Step || got > time.Second+pace.Step {
 			t.Errorf("over after %v, want a second", got)
 		}
 	})

@@ -1,8 +1,10 @@
-package anonymous
+package anonymous_test
 
 import (
 	"net/http"
 	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/authn/anonymous"
 )
 
 // S54: a caller who sends no Authorization header at all is anonymous, and no other.
@@ -20,7 +22,7 @@ func TestAnonymousIsOnlyWhoSendsNoHeader(t *testing.T) {
 		"several, empty": {http.Header{"Authorization": {"", ""}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			resp, ok, err := Authenticator{}.AuthenticateRequest(&http.Request{Header: test.header})
+			resp, ok, err := anonymous.Authenticator{}.AuthenticateRequest(&http.Request{Header: test.header})
 			if err != nil || ok != test.ok {
 				t.Fatalf("ok %v, %v", ok, err)
 			}

@@ -1,4 +1,4 @@
-package apikey
+package apikey_test
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/authn/apikey"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -38,7 +39,7 @@ func TestOnlyAPIKeysAreJudged(t *testing.T) {
 		"Empty":        {"", keys{}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			resp, ok, err := (&Authenticator{Keys: test.keys}).AuthenticateToken(t.Context(), test.token)
+			resp, ok, err := (&apikey.Authenticator{Keys: test.keys}).AuthenticateToken(t.Context(), test.token)
 			if ok != test.ok || (err != nil) != test.err || ok && resp.User.GetName() != "alice" {
 				t.Errorf("%v, %v, %v", resp, ok, err)
 			}
@@ -50,7 +51,7 @@ func FuzzAuthenticateToken(f *testing.F) {
 	text, key := token.NewAPIKey()
 	f.Add(text)
 	f.Add("ksk_")
-	a := &Authenticator{Keys: keys{name: key.Name}}
+	a := &apikey.Authenticator{Keys: keys{name: key.Name}}
 	f.Fuzz(func(t *testing.T, s string) {
 		if _, ok, err := a.AuthenticateToken(t.Context(), s); ok && (err != nil || s[:30] != text[:30]) {
 			t.Errorf("%q is good", s)

@@ -1,4 +1,4 @@
-package legacy
+package legacy_test
 
 import (
 	"strings"
@@ -8,6 +8,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/authn/legacy"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -25,10 +26,10 @@ func users(name string) (user.Info, time.Time, bool) {
 	return nil, time.Time{}, false
 }
 
-func newAuthenticator(t testing.TB, now time.Time) *Authenticator {
+func newAuthenticator(t testing.TB, now time.Time) *legacy.Authenticator {
 	t.Helper()
-	a, err := New(
-		Options{Secret: []byte(secret), Until: start().Add(24 * time.Hour), Users: users, Leeway: 30 * time.Second, Now: func() time.Time { return now }},
+	a, err := legacy.New(
+		legacy.Options{Secret: []byte(secret), Until: start().Add(24 * time.Hour), Users: users, Leeway: 30 * time.Second, Now: func() time.Time { return now }},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +151,7 @@ func TestKindsAreKeptApart(t *testing.T) {
 
 // S31.
 func TestShortSecretIsRefused(t *testing.T) {
-	if _, err := New(Options{Secret: []byte(secret[:31])}); err == nil || strings.Contains(err.Error(), secret[:31]) {
+	if _, err := legacy.New(legacy.Options{Secret: []byte(secret[:31])}); err == nil || strings.Contains(err.Error(), secret[:31]) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package requestheader
+package requestheader_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/authn/requestheader"
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/idp/idptest"
 )
@@ -50,7 +51,7 @@ func (f vouch) Vouched(_ context.Context, e *idp.Entry, id *idp.Identity) (user.
 // S19: headers count if a proxy sent them, and only the names that are its own.
 func TestAProxyIsBelievedAndNobodyElse(t *testing.T) {
 	one, two := &proxy{&x509.Certificate{}, "X-One"}, &proxy{&x509.Certificate{}, "X-Two"}
-	a := &Authenticator{
+	a := &requestheader.Authenticator{
 		Directory: idptest.Directory(t, &idp.Entry{Name: "one", Provider: one}, &idp.Entry{Name: "two", Provider: two},
 			&idp.Entry{Name: "off", Disabled: true, Provider: &proxy{&x509.Certificate{}, "X-Off"}}, &idp.Entry{Name: "wrong", Fault: errors.New("x")}),
 		Origin: "https://ks.example", Now: time.Now,

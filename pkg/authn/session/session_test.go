@@ -1,4 +1,4 @@
-package session
+package session_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/authn/session"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -33,7 +34,7 @@ func TestGoodTokenIsOnlyAsGoodAsItsSession(t *testing.T) {
 	}
 	var over error
 	asked := 0
-	a := &Authenticator{Tokens: verifier, Sessions: sessions(func(a *token.Access) (user.Info, error) {
+	a := &session.Authenticator{Tokens: verifier, Sessions: sessions(func(a *token.Access) (user.Info, error) {
 		asked++
 		if a.Session != "s1" || a.Subject != "u" {
 			t.Errorf("asked about %+v", a)

@@ -1,4 +1,4 @@
-package rego
+package rego_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/authz/rego"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -135,7 +136,7 @@ func evaluateHostile(text string) {
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
-	p, err := Compile(text)
+	p, err := rego.Compile(text)
 	if err == nil {
 		_, err = p.Allows(ctx, &user.DefaultInfo{Name: "ann"}, &request.Info{Verb: "get", Path: "/"})
 	}

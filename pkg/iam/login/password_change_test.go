@@ -1,4 +1,4 @@
-package login
+package login_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
+	"kapis.dev/ks-apiserver/pkg/iam/login"
 	"kapis.dev/ks-apiserver/pkg/iam/password"
 )
 
@@ -19,7 +20,7 @@ func TestAChangedPasswordIsKnownWhenTheChangeIsAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &Authenticator{Passwords: passwords, Write: func(_ context.Context, _ user.Info, u *iam.User, hash string) error {
+	e := &login.Authenticator{Passwords: passwords, Write: func(_ context.Context, _ user.Info, u *iam.User, hash string) error {
 		go func() {
 			users.Set(iamtest.User("bob", iamtest.WithPassword(hash)))
 			users.Set(iamtest.User("alice", iamtest.WithPassword(string(u.PasswordHash())))) // an earlier change, which the feed brings first
@@ -28,7 +29,7 @@ func TestAChangedPasswordIsKnownWhenTheChangeIsAnswered(t *testing.T) {
 		return nil
 	}}
 	const next = "Another-1"
-	if err := e.ChangePassword(t.Context(), PasswordChange{User: users.ByName("alice"), Proven: true, New: next}); err != nil {
+	if err := e.ChangePassword(t.Context(), login.PasswordChange{User: users.ByName("alice"), Proven: true, New: next}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.Passwords.Check(t.Context(), "alice", next); err != nil {

@@ -1,10 +1,11 @@
-package aliyun
+package aliyun_test
 
 import (
 	"net/http"
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/idp/aliyun"
 	"kapis.dev/ks-apiserver/pkg/idp/idptest"
 )
 
@@ -46,9 +47,9 @@ func start(wrap bool) func(*testing.T, idptest.Outside) *idptest.Double {
 }
 
 func TestSuite(t *testing.T) {
-	idptest.Suite{Type: Type(), Start: start(false)}.Run(t)
+	idptest.Suite{Type: aliyun.Type(), Start: start(false)}.Run(t)
 }
 
 func TestSuiteOfTheFirstGeneration(t *testing.T) {
-	idptest.Suite{Type: Type(), Start: start(true)}.Run(t)
+	idptest.Suite{Type: aliyun.Type(), Start: start(true)}.Run(t)
 }

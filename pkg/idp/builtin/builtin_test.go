@@ -1,4 +1,4 @@
-package builtin
+package builtin_test
 
 import (
 	"os"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/idp/builtin"
 )
 
 // Every example in the documentation can be used as it is, except for the files that it names.
@@ -25,7 +26,7 @@ func TestExamplesAreRight(t *testing.T) {
 		t.Fatalf("%d examples", len(examples))
 	}
 	for _, e := range examples {
-		d := idp.NewDirectory(idp.DirectoryOptions{Types: Types(), File: [][]byte{[]byte(strings.ReplaceAll(e[1], "/etc/kubesphere/proxy-ca.pem", ca))}})
+		d := idp.NewDirectory(idp.DirectoryOptions{Types: builtin.Types(), File: [][]byte{[]byte(strings.ReplaceAll(e[1], "/etc/kubesphere/proxy-ca.pem", ca))}})
 		if p := d.Problems(); len(p) > 0 || len(d.Entries()) != 1 || !d.Entries()[0].Usable() {
 			t.Errorf("%q:\n%s", p, e[1])
 		}
@@ -34,7 +35,7 @@ func TestExamplesAreRight(t *testing.T) {
 
 func TestTypesHaveNamesOfTheirOwn(t *testing.T) {
 	seen := map[string]bool{}
-	for _, typ := range Types() {
+	for _, typ := range builtin.Types() {
 		if typ.Name == "" || typ.Open == nil || seen[typ.Name] {
 			t.Errorf("%+v", typ)
 		}

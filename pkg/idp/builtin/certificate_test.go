@@ -1,4 +1,4 @@
-package builtin
+package builtin_test
 
 // certificate is a certificate that has signed nothing.
 const certificate = `-----BEGIN CERTIFICATE-----

@@ -1,4 +1,4 @@
-package oauth2
+package oauth2_test
 
 import (
 	"net/http"
@@ -6,10 +6,11 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/idp/idptest"
+	"kapis.dev/ks-apiserver/pkg/idp/oauth2"
 )
 
 func TestSuite(t *testing.T) {
-	idptest.Suite{Type: Type(), Start: func(_ *testing.T, o idptest.Outside) *idptest.Double {
+	idptest.Suite{Type: oauth2.Type(), Start: func(_ *testing.T, o idptest.Outside) *idptest.Double {
 		s := idptest.NewServer()
 		me := map[string]any{"id": 17, "name": "jane", "full": map[string]any{"name": "Jane Doe"}, "mail": "jane@example.com", "teams": []string{"staff", "dev"}}
 		s.Mux.HandleFunc("GET /me", s.Protected(func(w http.ResponseWriter, _ *http.Request) { idptest.WriteJSON(w, http.StatusOK, me) }))

@@ -1,4 +1,4 @@
-package upstream
+package upstream_test
 
 import (
 	"bytes"
@@ -22,6 +22,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/idp/upstream"
 )
 
 func TestOnlyAddressesOverTLSAreTaken(t *testing.T) {
@@ -36,7 +37,7 @@ func TestOnlyAddressesOverTLSAreTaken(t *testing.T) {
 		"https://idp.example/\x00": {}, "HTTPS://idp.example": {true, true},
 	} {
 		for i, loopback := range []bool{false, true} {
-			err := Address("some.key", address, loopback)
+			err := upstream.Address("some.key", address, loopback)
 			if (err == nil) != want[i] {
 				t.Errorf("%q, loopback %v: %v", address, loopback, err)
 			}
@@ -48,16 +49,16 @@ func TestOnlyAddressesOverTLSAreTaken(t *testing.T) {
 }
 
 func TestParametersJoinThoseThatAreThere(t *testing.T) {
-	got, err := Extend("https://idp.example/auth?tenant=1&state=old", url.Values{"state": {"a&b=c"}})
+	got, err := upstream.Extend("https://idp.example/auth?tenant=1&state=old", url.Values{"state": {"a&b=c"}})
 	if err != nil || got != "https://idp.example/auth?state=a%26b%3Dc&tenant=1" {
 		t.Errorf("%s, %v", got, err)
 	}
 }
 
-func claims(t *testing.T, text string) Claims {
+func claims(t *testing.T, text string) upstream.Claims {
 	t.Helper()
-	a := &Answer{Status: http.StatusOK, Body: []byte(text)}
-	c := Claims{}
+	a := &upstream.Answer{Status: http.StatusOK, Body: []byte(text)}
+	c := upstream.Claims{}
 	if err := a.JSON(&c); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,7 @@ func TestAnEmailIsOneAddressAlone(t *testing.T) {
 		"a@b.c": true, "a+b@c.example": true, "Jane <a@b.c>": false, "a@b.c, d@e.f": false, "a": false, "": false, "a@b.c\n": false, " a@b.c": false,
 		strings.Repeat("x", 250) + "@b.cc": false,
 	} {
-		if got := Email(text) != ""; got != want {
+		if got := upstream.Email(text) != ""; got != want {
 			t.Errorf("%q: %v", text, got)
 		}
 	}
@@ -113,18 +114,18 @@ func FuzzALineCanBeShown(f *testing.F) {
 	f.Add("a\nb\u200b \xff", 3)
 	f.Fuzz(func(t *testing.T, s string, most int) {
 		most = max(0, most%300)
-		if got := Line(s, most); len(got) > most || strings.ContainsAny(got, "\r\n\x00") {
+		if got := upstream.Line(s, most); len(got) > most || strings.ContainsAny(got, "\r\n\x00") {
 			t.Errorf("%q of %q", got, s)
 		}
 	})
 }
 
 // serve starts a server, and returns a client for it.
-func serve(t *testing.T, s Settings, h http.HandlerFunc) (*Client, string) {
+func serve(t *testing.T, s upstream.Settings, h http.HandlerFunc) (*upstream.Client, string) {
 	t.Helper()
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
-	c, err := NewClient(s, idp.OpenOptions{Name: "test", AllowLoopback: true})
+	c, err := upstream.NewClient(s, idp.OpenOptions{Name: "test", AllowLoopback: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,17 +156,17 @@ func TestAnErrorOfATokenEndpointIsToldByItsKind(t *testing.T) {
 		"ProxyInBetween400": {status: 400, body: `<h1>canary</h1>`, redeem: idp.ErrUnavailable, renew: idp.ErrUnavailable, settings: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, base := serve(t, Settings{}, func(w http.ResponseWriter, _ *http.Request) {
+			c, base := serve(t, upstream.Settings{}, func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(test.status)
 				_, _ = w.Write([]byte(test.body))
 			})
-			g := &Grant{Client: c, ID: "id", Secret: idp.NewSecret("secret")}
-			_, redeem := g.Redeem(t.Context(), base, "code", "https://x", "v", StyleBasic)
-			_, renew := g.Renew(t.Context(), base, "refresh", StyleForm)
+			g := &upstream.Grant{Client: c, ID: "id", Secret: idp.NewSecret("secret")}
+			_, redeem := g.Redeem(t.Context(), base, "code", "https://x", "v", upstream.StyleBasic)
+			_, renew := g.Renew(t.Context(), base, "refresh", upstream.StyleForm)
 			for _, pair := range [][2]error{{redeem, test.redeem}, {renew, test.renew}} {
 				switch {
 				case test.good && pair[0] == nil:
-				case !errors.Is(pair[0], pair[1]), errors.Is(pair[0], ErrSettings) != test.settings:
+				case !errors.Is(pair[0], pair[1]), errors.Is(pair[0], upstream.ErrSettings) != test.settings:
 					t.Errorf("got %v, want %v (settings: %v)", pair[0], pair[1], test.settings)
 				case strings.Contains(pair[0].Error(), "canary"):
 					t.Errorf("the error repeats the answer: %v", pair[0])
@@ -178,7 +179,7 @@ func TestAnErrorOfATokenEndpointIsToldByItsKind(t *testing.T) {
 func TestACodeIsSentASecondTimeOnlyWhereTheClientWasNotKnown(t *testing.T) {
 	var forms []string
 	answer := `{"error":"invalid_client"}`
-	c, base := serve(t, Settings{}, func(w http.ResponseWriter, r *http.Request) {
+	c, base := serve(t, upstream.Settings{}, func(w http.ResponseWriter, r *http.Request) {
 		_ = r.ParseForm()
 		_, _, basic := r.BasicAuth()
 		forms = append(forms, map[bool]string{true: "basic", false: "form"}[basic])
@@ -189,9 +190,9 @@ func TestACodeIsSentASecondTimeOnlyWhereTheClientWasNotKnown(t *testing.T) {
 		}
 		_, _ = w.Write([]byte(`{"access_token":"a"}`))
 	})
-	g := &Grant{Client: c, ID: "id", Secret: idp.NewSecret("secret")}
+	g := &upstream.Grant{Client: c, ID: "id", Secret: idp.NewSecret("secret")}
 	for range 2 {
-		if _, err := g.Redeem(t.Context(), base, "code", "https://x", "v", StyleUnknown); err != nil {
+		if _, err := g.Redeem(t.Context(), base, "code", "https://x", "v", upstream.StyleUnknown); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -199,19 +200,19 @@ func TestACodeIsSentASecondTimeOnlyWhereTheClientWasNotKnown(t *testing.T) {
 		t.Errorf("the client proved itself by: %s", got)
 	}
 	forms, answer = nil, `{"error":"invalid_grant"}`
-	g = &Grant{Client: c, ID: "id", Secret: idp.NewSecret("secret")}
-	if _, err := g.Redeem(t.Context(), base, "code", "https://x", "v", StyleUnknown); !errors.Is(err, idp.ErrRefused) || len(forms) != 1 {
+	g = &upstream.Grant{Client: c, ID: "id", Secret: idp.NewSecret("secret")}
+	if _, err := g.Redeem(t.Context(), base, "code", "https://x", "v", upstream.StyleUnknown); !errors.Is(err, idp.ErrRefused) || len(forms) != 1 {
 		t.Errorf("%v, after %q", err, forms)
 	}
 }
 
 func TestAClientsNameAndSecretAreEncodedForBasic(t *testing.T) { // RFC 6749, 2.3.1
-	c, base := serve(t, Settings{}, func(w http.ResponseWriter, r *http.Request) {
+	c, base := serve(t, upstream.Settings{}, func(w http.ResponseWriter, r *http.Request) {
 		id, secret, _ := r.BasicAuth()
 		_ = json.NewEncoder(w).Encode(map[string]string{"access_token": id + " " + secret})
 	})
-	g := &Grant{Client: c, ID: "a:b", Secret: idp.NewSecret("c+d %")}
-	got, err := g.Redeem(t.Context(), base, "code", "https://x", "v", StyleBasic)
+	g := &upstream.Grant{Client: c, ID: "a:b", Secret: idp.NewSecret("c+d %")}
+	got, err := g.Redeem(t.Context(), base, "code", "https://x", "v", upstream.StyleBasic)
 	if err != nil || got.Access != "a%3Ab c%2Bd+%25" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -225,31 +226,33 @@ func TestAuthoritiesAreTakenAsPEMAsBase64AndFromAFile(t *testing.T) { // S21
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ask := func(s Settings) error {
-		c, err := NewClient(s, idp.OpenOptions{AllowLoopback: true})
+	ask := func(s upstream.Settings) error {
+		c, err := upstream.NewClient(s, idp.OpenOptions{AllowLoopback: true})
 		if err != nil {
 			return err
 		}
 		_, err = c.Get(t.Context(), srv.URL, "", "*/*")
 		return err
 	}
-	for name, s := range map[string]Settings{"PEM": {RootCAData: text}, "Base64": {RootCAData: base64.StdEncoding.EncodeToString([]byte(text))},
+	for name, s := range map[string]upstream.Settings{"PEM": {RootCAData: text}, "Base64": {RootCAData: base64.StdEncoding.EncodeToString([]byte(text))},
 		"File": {RootCA: file}, "Unverified": {InsecureSkipVerify: true}} {
 		if err := ask(s); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := ask(Settings{}); !errors.Is(err, ErrSettings) || !errors.Is(err, idp.ErrUnavailable) || !strings.Contains(err.Error(), "certificate") {
+	if err := ask(upstream.Settings{}); !errors.Is(err, upstream.ErrSettings) || !errors.Is(err, idp.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "certificate") {
 		t.Errorf("an unknown authority: %v", err)
 	}
-	for name, s := range map[string]Settings{"rootCAData": {RootCAData: "canary"}, "rootCA": {RootCA: file + "x"}, "only one": {RootCA: file, RootCAData: text},
+	for name, s := range map[string]upstream.Settings{"rootCAData": {RootCAData: "canary"},
+		"rootCA": {RootCA: file + "x"}, "only one": {RootCA: file, RootCAData: text},
 		"timeout": {Timeout: "canary"}} {
 		if err := ask(s); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, bad := range []string{"0s", "-1s", "1h", "10"} {
-		if err := ask(Settings{Timeout: bad}); err == nil {
+		if err := ask(upstream.Settings{Timeout: bad}); err == nil {
 			t.Errorf("a timeout of %s is taken", bad)
 		}
 	}
@@ -264,7 +267,7 @@ func TestACertificateThatIsNotVerifiedIsLogged(t *testing.T) { // S21
 	_ = flags.Set("stderrthreshold", "FATAL")
 	var logged bytes.Buffer
 	klog.SetOutput(&logged)
-	if _, err := NewClient(Settings{InsecureSkipVerify: true}, idp.OpenOptions{Name: "lax"}); err != nil {
+	if _, err := upstream.NewClient(upstream.Settings{InsecureSkipVerify: true}, idp.OpenOptions{Name: "lax"}); err != nil {
 		t.Fatal(err)
 	}
 	klog.Flush()
@@ -273,9 +276,9 @@ func TestACertificateThatIsNotVerifiedIsLogged(t *testing.T) { // S21
 	}
 }
 
-func cached(fetch func(context.Context) (int, error)) (*Cached[int], *time.Time) {
+func cached(fetch func(context.Context) (int, error)) (*upstream.Cached[int], *time.Time) {
 	now := time.Unix(1_800_000_000, 0)
-	return &Cached[int]{Fetch: fetch, Timeout: 10 * time.Second, Life: time.Hour, Now: func() time.Time { return now }}, &now
+	return &upstream.Cached[int]{Fetch: fetch, Timeout: 10 * time.Second, Life: time.Hour, Now: func() time.Time { return now }}, &now
 }
 
 func TestWhatIsKeptIsFetchedOnce(t *testing.T) {

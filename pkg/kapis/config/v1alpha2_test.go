@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"net/http"
@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	restful "github.com/emicklei/go-restful/v3"
+
+	kapisconfig "kapis.dev/ks-apiserver/pkg/kapis/config"
 )
 
 // Without multicluster in this answer a client assumes a fleet.
 func TestConfigzNamesTheHost(t *testing.T) {
 	c := restful.NewContainer()
-	c.Add(Handler{Multicluster: Multicluster{ClusterRole: "host", HostClusterName: "host"}}.V1alpha2())
+	c.Add(kapisconfig.Handler{Multicluster: kapisconfig.Multicluster{ClusterRole: "host", HostClusterName: "host"}}.V1alpha2())
 	w := httptest.NewRecorder()
 	c.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/kapis/config.kubesphere.io/v1alpha2/configs/configz", nil))
 	if want := `{"multicluster":{"clusterRole":"host","hostClusterName":"host"}}`; w.Code != http.StatusOK || w.Body.String() != want {

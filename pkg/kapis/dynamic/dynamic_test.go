@@ -1,18 +1,19 @@
-package dynamic
+package dynamic_test
 
 import (
 	"net/http"
 	"strings"
 	"testing"
 
+	"kapis.dev/ks-apiserver/pkg/kapis/dynamic"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 
 	restful "github.com/emicklei/go-restful/v3"
 )
 
 func TestRoutes(t *testing.T) {
-	h := &Handler{Resources: kapistest.NewService(t)}
-	c := kapistest.Container(WebServices(h)...)
+	h := &dynamic.Handler{Resources: kapistest.NewService(t)}
+	c := kapistest.Container(dynamic.WebServices(h)...)
 	const tenant = "/kapis/tenant.kubesphere.io/v1beta1"
 	for _, r := range []struct {
 		name, path string
@@ -53,12 +54,12 @@ func TestRoutes(t *testing.T) {
 }
 
 func TestGroupsWithTheirOwnWebServiceMountTheRoutesToo(t *testing.T) {
-	h := &Handler{Resources: kapistest.NewService(t)}
+	h := &dynamic.Handler{Resources: kapistest.NewService(t)}
 	own := new(restful.WebService)
 	own.Path("/kapis/tenant.kubesphere.io/v1beta1").Produces(restful.MIME_JSON)
 	own.Route(own.GET("/metrics").To(func(_ *restful.Request, r *restful.Response) { _, _ = r.Write([]byte("own")) }))
-	Mount(own, "tenant.kubesphere.io", "v1beta1", h)
-	c := kapistest.Container(append(WebServices(h), own)...)
+	dynamic.Mount(own, "tenant.kubesphere.io", "v1beta1", h)
+	c := kapistest.Container(append(dynamic.WebServices(h), own)...)
 	for path, want := range map[string]string{"/metrics": "own", "/workspaces": `"WorkspaceList"`, "/workspaces/w": `"Workspace"`} {
 		rec := kapistest.Serve(t, c, http.MethodGet, "/kapis/tenant.kubesphere.io/v1beta1"+path)
 		if rec.Code != 200 || !strings.Contains(rec.Body.String(), want) {

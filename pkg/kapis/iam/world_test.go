@@ -1,4 +1,4 @@
-package iam
+package iam_test
 
 import (
 	"context"
@@ -33,6 +33,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/login"
 	"kapis.dev/ks-apiserver/pkg/iam/password"
 	"kapis.dev/ks-apiserver/pkg/iam/session"
+	kapisiam "kapis.dev/ks-apiserver/pkg/kapis/iam"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/credential"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/loginrecord"
@@ -112,11 +113,11 @@ type platformServices struct {
 }
 
 // handler assembles the routes.
-func (p *platformServices) handler() *Handler {
+func (p *platformServices) handler() *kapisiam.Handler {
 	target := &target.Users{Index: p.Users, Rights: p.Rights, Guard: p.Guard}
 	as := caller.Client{May: p.Authorizer, Kube: p.Kube}
 	bindings := &binding.Service{Rights: p.Rights, Guard: p.Guard, Caches: p.Caches, AsCaller: as}
-	return &Handler{
+	return &kapisiam.Handler{
 		Users: &kapisuser.Handler{Target: target, Bindings: bindings, AsCaller: as, Accounts: p.Accounts,
 			Passwords: p.Entrance.Passwords, Now: p.Now},
 		Credentials: &credential.Handler{Target: target, Authenticator: p.Entrance, Sessions: p.Sessions, APIKeys: p.APIKeys, Factors: p.Factors,

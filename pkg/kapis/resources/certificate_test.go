@@ -1,4 +1,4 @@
-package resources
+package resources_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/inventory"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/kubeconfig"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/remote"
@@ -86,13 +87,13 @@ func TestTheRouteGivesCertificatesWhereTheyAreKept(t *testing.T) {
 	k := kubeconfig.Handler{IsUser: func(string) bool { return true }, Certificates: &kubeconfig.Certificates{
 		Own: func(context.Context, string) (*corev1.Secret, error) { return nil, nil },
 	}}
-	r := httptest.NewRequest(http.MethodGet, RootV1alpha2+"/users/alice/kubeconfig", nil)
+	r := httptest.NewRequest(http.MethodGet, resources.RootV1alpha2+"/users/alice/kubeconfig", nil)
 	info, err := request.Parse(r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rec := httptest.NewRecorder()
-	kapistest.Container((&V1alpha2{Inventory: &inventory.Handler{}, Remotes: remote.New(remote.Options{}), Kubeconfigs: &k}).WebService()).
+	kapistest.Container((&resources.V1alpha2{Inventory: &inventory.Handler{}, Remotes: remote.New(remote.Options{}), Kubeconfigs: &k}).WebService()).
 		ServeHTTP(rec, r.WithContext(request.WithUser(request.WithInfo(r.Context(), info), &user.DefaultInfo{Name: "alice"})))
 	if rec.Code != http.StatusNotFound || !strings.Contains(rec.Body.String(), "there is no certificate") {
 		t.Errorf("%d %s", rec.Code, rec.Body)

@@ -1,4 +1,4 @@
-package resources
+package resources_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/inventory"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/remote"
 	"kapis.dev/ks-apiserver/pkg/resource"
@@ -44,7 +45,8 @@ func inventoryRoutes(t *testing.T, broken ...string) *restful.Container {
 	}, broken...)
 	r := resource.New(st, resource.Options{})
 	i := inventory.New(st, r)
-	return kapistest.Container((&V1alpha3{Resources: r, Inventory: i}).WebService(), (&V1alpha2{Inventory: i, Remotes: remote.New(remote.Options{})}).WebService())
+	return kapistest.Container((&resources.V1alpha3{Resources: r, Inventory: i}).WebService(),
+		(&resources.V1alpha2{Inventory: i, Remotes: remote.New(remote.Options{})}).WebService())
 }
 
 func TestInventory(t *testing.T) {
@@ -55,33 +57,34 @@ func TestInventory(t *testing.T) {
 		code       int
 		has, lacks string
 	}{
-		{"ClusterOverview", Root + "/metrics", 200, `{"metric_name":"cluster_pod_count","data":{"resultType":"vector","result":[{"value":[`, "namespace_pod"},
-		{"NamespaceOverview", Root + "/namespaces/a/metrics", 200, `"namespace_pod_count"`, "cluster_"},
-		{"NamespaceThatIsNotThere", Root + "/namespaces/none/metrics", 200, `"namespace_pod_count"`, ""},
-		{"Components", Root + "/components", 200, `[{` + dns, ""},
-		{"OldComponents", RootV1alpha2 + "/components", 200, `[{` + dns, ""},
-		{"Component", Root + "/components/dns", 200, `{` + dns, "["},
-		{"OldComponent", RootV1alpha2 + "/components/dns", 200, `{` + dns, "["},
-		{"UnknownComponent", Root + "/components/none", 404, `components \"none\" not found`, ""},
-		{"Health", Root + "/componenthealth", 200, `"nodeStatus":{"totalNodes":1,"healthyNodes":1}`, ""},
-		{"OldHealth", RootV1alpha2 + "/componenthealth", 200, `{"kubesphereStatus":[{` + dns, ""},
-		{"ClusterQuotas", RootV1alpha2 + "/quotas", 200, `{"namespace":"\"\"","data":{"used":{`, "hard"},
-		{"NamespaceQuotas", RootV1alpha2 + "/namespaces/a/quotas", 200, `"count/pods":"1"`, `"\"\""`},
-		{"ClusterAbnormal", RootV1alpha2 + "/abnormalworkloads", 200,
+		{"ClusterOverview", resources.Root + "/metrics", 200,
+			`{"metric_name":"cluster_pod_count","data":{"resultType":"vector","result":[{"value":[`, "namespace_pod"},
+		{"NamespaceOverview", resources.Root + "/namespaces/a/metrics", 200, `"namespace_pod_count"`, "cluster_"},
+		{"NamespaceThatIsNotThere", resources.Root + "/namespaces/none/metrics", 200, `"namespace_pod_count"`, ""},
+		{"Components", resources.Root + "/components", 200, `[{` + dns, ""},
+		{"OldComponents", resources.RootV1alpha2 + "/components", 200, `[{` + dns, ""},
+		{"Component", resources.Root + "/components/dns", 200, `{` + dns, "["},
+		{"OldComponent", resources.RootV1alpha2 + "/components/dns", 200, `{` + dns, "["},
+		{"UnknownComponent", resources.Root + "/components/none", 404, `components \"none\" not found`, ""},
+		{"Health", resources.Root + "/componenthealth", 200, `"nodeStatus":{"totalNodes":1,"healthyNodes":1}`, ""},
+		{"OldHealth", resources.RootV1alpha2 + "/componenthealth", 200, `{"kubesphereStatus":[{` + dns, ""},
+		{"ClusterQuotas", resources.RootV1alpha2 + "/quotas", 200, `{"namespace":"\"\"","data":{"used":{`, "hard"},
+		{"NamespaceQuotas", resources.RootV1alpha2 + "/namespaces/a/quotas", 200, `"count/pods":"1"`, `"\"\""`},
+		{"ClusterAbnormal", resources.RootV1alpha2 + "/abnormalworkloads", 200,
 			`{"namespace":"","data":{"daemonsets":0,"deployments":2,"jobs":1,"persistentvolumeclaims":2,"statefulsets":0}}`, ""},
-		{"NamespaceAbnormal", RootV1alpha2 + "/namespaces/a/abnormalworkloads", 200,
+		{"NamespaceAbnormal", resources.RootV1alpha2 + "/namespaces/a/abnormalworkloads", 200,
 			`{"namespace":"a","data":{"daemonsets":0,"deployments":1,"jobs":1,"persistentvolumeclaims":2,"statefulsets":0}}`, ""},
-		{"Revision", RootV1alpha2 + "/namespaces/a/daemonsets/web/revisions/3", 200, `"type":"OnDelete"`, ""},
-		{"UnknownRevision", RootV1alpha2 + "/namespaces/a/daemonsets/web/revisions/4", 404, "no revision 4", ""},
-		{"RevisionThatIsNoNumber", RootV1alpha2 + "/namespaces/a/daemonsets/web/revisions/x", 400, "not a number", ""},
-		{"RevisionOfADeployment", RootV1alpha2 + "/namespaces/a/deployments/good/revisions/1", 404, "no revision 1", ""},
-		{"RevisionOfAStatefulSet", RootV1alpha2 + "/namespaces/a/statefulsets/none/revisions/1", 404, "NotFound", ""},
-		{"Watch", Root + "/metrics?watch=true", 405, "watch", ""},
-		{"WatchOfQuotas", RootV1alpha2 + "/quotas?watch=1", 405, "watch", ""},
-		{"KubeconfigIsNotHere", RootV1alpha2 + "/users/admin/kubeconfig", 404, "", ""},
-		{"ListsAreNotHere", RootV1alpha2 + "/pods", 404, "", ""},
-		{"ListsAreWhereTheyWere", Root + "/pods", 200, `"totalItems":2`, ""},
-		{"ObjectsAreWhereTheyWere", Root + "/namespaces/a/pods/p", 200, `"name":"p"`, ""},
+		{"Revision", resources.RootV1alpha2 + "/namespaces/a/daemonsets/web/revisions/3", 200, `"type":"OnDelete"`, ""},
+		{"UnknownRevision", resources.RootV1alpha2 + "/namespaces/a/daemonsets/web/revisions/4", 404, "no revision 4", ""},
+		{"RevisionThatIsNoNumber", resources.RootV1alpha2 + "/namespaces/a/daemonsets/web/revisions/x", 400, "not a number", ""},
+		{"RevisionOfADeployment", resources.RootV1alpha2 + "/namespaces/a/deployments/good/revisions/1", 404, "no revision 1", ""},
+		{"RevisionOfAStatefulSet", resources.RootV1alpha2 + "/namespaces/a/statefulsets/none/revisions/1", 404, "NotFound", ""},
+		{"Watch", resources.Root + "/metrics?watch=true", 405, "watch", ""},
+		{"WatchOfQuotas", resources.RootV1alpha2 + "/quotas?watch=1", 405, "watch", ""},
+		{"KubeconfigIsNotHere", resources.RootV1alpha2 + "/users/admin/kubeconfig", 404, "", ""},
+		{"ListsAreNotHere", resources.RootV1alpha2 + "/pods", 404, "", ""},
+		{"ListsAreWhereTheyWere", resources.Root + "/pods", 200, `"totalItems":2`, ""},
+		{"ObjectsAreWhereTheyWere", resources.Root + "/namespaces/a/pods/p", 200, `"name":"p"`, ""},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			rec := kapistest.Serve(t, c, http.MethodGet, r.path)
@@ -98,7 +101,8 @@ func TestInventory(t *testing.T) {
 
 func TestWhatIsNotCountedIsSaid(t *testing.T) {
 	c := inventoryRoutes(t, "/apis/apps/v1/deployments")
-	for _, path := range []string{Root + "/namespaces/a/metrics", RootV1alpha2 + "/namespaces/a/quotas", RootV1alpha2 + "/abnormalworkloads"} {
+	for _, path := range []string{resources.Root + "/namespaces/a/metrics", resources.RootV1alpha2 + "/namespaces/a/quotas",
+		resources.RootV1alpha2 + "/abnormalworkloads"} {
 		rec := kapistest.Serve(t, c, http.MethodGet, path)
 		// Other kinds may not be known either, after the wait for one that never arrives.
 		warnings := strings.Join(rec.Header().Values("Warning"), "\n")
@@ -111,13 +115,13 @@ func TestWhatIsNotCountedIsSaid(t *testing.T) {
 func TestARouteAnswersOnlyWhatWasAuthorized(t *testing.T) { // S1
 	c := inventoryRoutes(t)
 	for _, r := range []struct{ authorized, served string }{
-		{Root + "/namespaces/a/metrics", Root + "/metrics"},
-		{Root + "/metrics", Root + "/namespaces/a/metrics"},
-		{Root + "/components/web", Root + "/components/dns"},
-		{Root + "/components", Root + "/components/dns"},
-		{RootV1alpha2 + "/namespaces/b/quotas", RootV1alpha2 + "/namespaces/a/quotas"},
-		{RootV1alpha2 + "/namespaces/a/daemonsets/web", RootV1alpha2 + "/namespaces/a/daemonsets/web/revisions/3"},
-		{"/api/v1/namespaces/a/metrics", Root + "/namespaces/a/metrics"},
+		{resources.Root + "/namespaces/a/metrics", resources.Root + "/metrics"},
+		{resources.Root + "/metrics", resources.Root + "/namespaces/a/metrics"},
+		{resources.Root + "/components/web", resources.Root + "/components/dns"},
+		{resources.Root + "/components", resources.Root + "/components/dns"},
+		{resources.RootV1alpha2 + "/namespaces/b/quotas", resources.RootV1alpha2 + "/namespaces/a/quotas"},
+		{resources.RootV1alpha2 + "/namespaces/a/daemonsets/web", resources.RootV1alpha2 + "/namespaces/a/daemonsets/web/revisions/3"},
+		{"/api/v1/namespaces/a/metrics", resources.Root + "/namespaces/a/metrics"},
 	} {
 		rec := serve(t, c, http.MethodGet, r.served, r.authorized, "")
 		if rec.Code != http.StatusNotFound {

@@ -1,4 +1,4 @@
-package resources
+package resources_test
 
 import (
 	"net/http"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/inventory"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/kubeconfig"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/remote"
@@ -25,7 +26,7 @@ func TestKubeconfigOfAUser(t *testing.T) {
 	}
 	good := kubeconfig.Handler{Server: "https://ks.example.com", Authority: ca, Issuer: "https://login.example.com", Client: "kubectl",
 		IsUser: func(name string) bool { return name == "alice" }}
-	const path = RootV1alpha2 + "/users/alice/kubeconfig"
+	const path = resources.RootV1alpha2 + "/users/alice/kubeconfig"
 	for name, c := range map[string]struct {
 		change           func(*kubeconfig.Handler)
 		method           string
@@ -36,11 +37,11 @@ func TestKubeconfigOfAUser(t *testing.T) {
 	}{
 		"ItIsGiven":              {code: 200, has: "--username=alice"},
 		"WithoutAnAuthority":     {change: func(k *kubeconfig.Handler) { k.Authority = "" }, code: 200, has: "server: https://ks.example.com", noAuthority: true},
-		"OfNobody":               {path: RootV1alpha2 + "/users/bob/kubeconfig", code: 404, has: `users.iam.kubesphere.io \"bob\" not found`},
+		"OfNobody":               {path: resources.RootV1alpha2 + "/users/bob/kubeconfig", code: 404, has: `users.iam.kubesphere.io \"bob\" not found`},
 		"WithoutAnAddress":       {change: func(k *kubeconfig.Handler) { k.Server = "" }, code: 404, has: "kubeconfig.server"},
 		"AnAuthorityThatIsGone":  {change: func(k *kubeconfig.Handler) { k.Authority = dir + "/none" }, code: 500, has: `"kind":"Status"`},
 		"AnAuthorityThatIsEmpty": {change: func(k *kubeconfig.Handler) { k.Authority = empty }, code: 500, has: `"kind":"Status"`},
-		"NotAsAnotherUser":       {authorized: RootV1alpha2 + "/users/bob/kubeconfig", code: 404, has: "no resource at this path"},
+		"NotAsAnotherUser":       {authorized: resources.RootV1alpha2 + "/users/bob/kubeconfig", code: 404, has: "no resource at this path"},
 		"NotWrittenTo":           {method: http.MethodPost, code: 405},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +61,7 @@ func TestKubeconfigOfAUser(t *testing.T) {
 			}
 			rec := serve(
 				t,
-				kapistest.Container((&V1alpha2{Inventory: &inventory.Handler{}, Remotes: remote.New(remote.Options{}), Kubeconfigs: &k}).WebService()),
+				kapistest.Container((&resources.V1alpha2{Inventory: &inventory.Handler{}, Remotes: remote.New(remote.Options{}), Kubeconfigs: &k}).WebService()),
 				method,
 				asked,
 				authorized,

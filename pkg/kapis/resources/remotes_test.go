@@ -1,4 +1,4 @@
-package resources
+package resources_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/egress/egresstest"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/inventory"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/remote"
 	"kapis.dev/ks-apiserver/pkg/redaction"
@@ -36,7 +37,7 @@ import (
 const (
 	// canary is the right password of the registry and the Git server. It must show nowhere.
 	canary = "canary-password"
-	inA    = Root + "/namespaces/a"
+	inA    = resources.Root + "/namespaces/a"
 )
 
 // serve answers a request as if the path authorized had been authorized.
@@ -107,7 +108,8 @@ func newFar(t *testing.T) *far {
 		"/api/v1/namespaces/a/secrets/ssh":    {Data: map[string][]byte{"ssh-privatekey": []byte(canary)}},
 	}})
 	t.Cleanup(m.CloseIdleConnections)
-	f.Container = kapistest.Container((&V1alpha3{Remotes: m}).WebService(), (&V1alpha2{Remotes: m, Inventory: &inventory.Handler{}}).WebService())
+	f.Container = kapistest.Container((&resources.V1alpha3{Remotes: m}).WebService(),
+		(&resources.V1alpha2{Remotes: m, Inventory: &inventory.Handler{}}).WebService())
 	return f
 }
 
@@ -138,7 +140,7 @@ func (f *far) secret(password string) *corev1.Secret {
 func TestImagesAreAskedForWithASecret(t *testing.T) {
 	f := newFar(t)
 	image, tags := "/imageconfig?image="+f.host+"/team/app:v1", "/repositorytags?repository="+f.host+"/team/app"
-	blob := RootV1alpha2 + "/registry/blob?image=" + f.host + "/team/app:v1"
+	blob := resources.RootV1alpha2 + "/registry/blob?image=" + f.host + "/team/app:v1"
 	for _, r := range []struct {
 		name, path string
 		code       int
@@ -185,11 +187,11 @@ func TestASecretThatTheCallerMayNotReadIsNotUsed(t *testing.T) { // S25
 		return fmt.Sprintf(`{"remoteUrl":"http://%s/app.git","secretRef":{"name":%q,"namespace":"b"}}`, f.host, secret)
 	}
 	for _, r := range []struct{ method, path, body string }{
-		{"GET", Root + "/namespaces/b/imageconfig?image=" + f.host + "/team/app:v1&secret=good", ""},
-		{"GET", Root + "/namespaces/b/repositorytags?repository=" + f.host + "/team/app&secret=good", ""},
-		{"GET", Root + "/namespaces/b/images?q=app&secret=good", ""},
-		{"GET", RootV1alpha2 + "/registry/blob?image=" + f.host + "/team/app:v1&namespace=b&secret=good", ""},
-		{"POST", RootV1alpha2 + "/git/verify", gitBody("git")},
+		{"GET", resources.Root + "/namespaces/b/imageconfig?image=" + f.host + "/team/app:v1&secret=good", ""},
+		{"GET", resources.Root + "/namespaces/b/repositorytags?repository=" + f.host + "/team/app&secret=good", ""},
+		{"GET", resources.Root + "/namespaces/b/images?q=app&secret=good", ""},
+		{"GET", resources.RootV1alpha2 + "/registry/blob?image=" + f.host + "/team/app:v1&namespace=b&secret=good", ""},
+		{"POST", resources.RootV1alpha2 + "/git/verify", gitBody("git")},
 	} {
 		rec := serve(t, f.Container, r.method, r.path, r.path, r.body)
 		if rec.Code != http.StatusForbidden || !strings.Contains(rec.Body.String(), `"reason":"Forbidden"`) {
@@ -236,19 +238,19 @@ func TestLoginsAreVerified(t *testing.T) {
 		{"SecretWithoutRegistries", path, `{"data":{"password":"` + encoded + `"}}`, 400, "no .dockerconfigjson"},
 		{"SecretThatIsNoJSON", path, `{"data":` + canary, 400, "not the JSON"},
 		{"SecretWithoutTLS", path, body(func(s *corev1.Secret) { s.Annotations = nil }, canary), 400, "does not speak TLS"},
-		{"AccountWithoutTLS", RootV1alpha2 + "/registry/verify", account(f.host, canary), 400, "does not speak TLS"},
-		{"AccountWithoutTLSOnPurpose", RootV1alpha2 + "/registry/verify", account("http://"+f.host, canary), 200, ""},
-		{"AccountWithAWrongPassword", RootV1alpha2 + "/registry/verify", account(" HTTP://"+f.host+"/", canary+"x"), 400, "refuses the credentials"},
-		{"AccountOverTLSThatIsNotThere", RootV1alpha2 + "/registry/verify", account("https://"+f.host, canary), 400, "with http:// before its address"},
-		{"AccountNowhere", RootV1alpha2 + "/registry/verify", account("", canary), 400, "not the address of a registry"},
-		{"AccountThatIsNoJSON", RootV1alpha2 + "/registry/verify", canary, 400, "not the JSON"},
-		{"Git", RootV1alpha2 + "/git/verify", git(repo, "git"), 200, `{"message":"success"}`},
-		{"GitWithoutASecret", RootV1alpha2 + "/git/verify", `{"remoteUrl":"` + repo + `"}`, 400, "refuses the credentials"},
-		{"GitWithAnSSHKey", RootV1alpha2 + "/git/verify", git(repo, "ssh"), 400, "SSH"},
-		{"GitWithAnotherSecret", RootV1alpha2 + "/git/verify", git(repo, "opaque"), 400, "neither username nor password"},
-		{"GitOverSSH", RootV1alpha2 + "/git/verify", git("git@"+f.host+":app", "git"), 400, "SSH"},
-		{"GitWithoutANamespace", RootV1alpha2 + "/git/verify", `{"remoteUrl":"x","secretRef":{"name":"git"}}`, 400, "not the name of a Secret"},
-		{"GitThatIsNoJSON", RootV1alpha2 + "/git/verify", `"` + canary + `"`, 400, "not the JSON"},
+		{"AccountWithoutTLS", resources.RootV1alpha2 + "/registry/verify", account(f.host, canary), 400, "does not speak TLS"},
+		{"AccountWithoutTLSOnPurpose", resources.RootV1alpha2 + "/registry/verify", account("http://"+f.host, canary), 200, ""},
+		{"AccountWithAWrongPassword", resources.RootV1alpha2 + "/registry/verify", account(" HTTP://"+f.host+"/", canary+"x"), 400, "refuses the credentials"},
+		{"AccountOverTLSThatIsNotThere", resources.RootV1alpha2 + "/registry/verify", account("https://"+f.host, canary), 400, "with http:// before its address"},
+		{"AccountNowhere", resources.RootV1alpha2 + "/registry/verify", account("", canary), 400, "not the address of a registry"},
+		{"AccountThatIsNoJSON", resources.RootV1alpha2 + "/registry/verify", canary, 400, "not the JSON"},
+		{"Git", resources.RootV1alpha2 + "/git/verify", git(repo, "git"), 200, `{"message":"success"}`},
+		{"GitWithoutASecret", resources.RootV1alpha2 + "/git/verify", `{"remoteUrl":"` + repo + `"}`, 400, "refuses the credentials"},
+		{"GitWithAnSSHKey", resources.RootV1alpha2 + "/git/verify", git(repo, "ssh"), 400, "SSH"},
+		{"GitWithAnotherSecret", resources.RootV1alpha2 + "/git/verify", git(repo, "opaque"), 400, "neither username nor password"},
+		{"GitOverSSH", resources.RootV1alpha2 + "/git/verify", git("git@"+f.host+":app", "git"), 400, "SSH"},
+		{"GitWithoutANamespace", resources.RootV1alpha2 + "/git/verify", `{"remoteUrl":"x","secretRef":{"name":"git"}}`, 400, "not the name of a Secret"},
+		{"GitThatIsNoJSON", resources.RootV1alpha2 + "/git/verify", `"` + canary + `"`, 400, "not the JSON"},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			rec := serve(t, f.Container, http.MethodPost, r.path, r.path, r.body)

@@ -1,4 +1,4 @@
-package resources
+package resources_test
 
 import (
 	"encoding/json"
@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestRoutes(t *testing.T) {
-	c := kapistest.Container((&V1alpha3{Resources: kapistest.NewService(t)}).WebService())
+	c := kapistest.Container((&resources.V1alpha3{Resources: kapistest.NewService(t)}).WebService())
 	for _, r := range []struct {
 		name, path string
 		code       int
@@ -37,7 +38,7 @@ func TestRoutes(t *testing.T) {
 		{"BadSortKey", "/pods?sortBy=x", 400, `"field":"sortBy"`, ""},
 	} {
 		t.Run(r.name, func(t *testing.T) {
-			rec := kapistest.Serve(t, c, http.MethodGet, Root+r.path)
+			rec := kapistest.Serve(t, c, http.MethodGet, resources.Root+r.path)
 			body := rec.Body.String()
 			if rec.Code != r.code || !strings.Contains(body, r.has) || r.lacks != "" && strings.Contains(body, r.lacks) {
 				t.Fatalf("%d %s", rec.Code, body)
@@ -56,9 +57,9 @@ func TestRoutes(t *testing.T) {
 }
 
 func TestNothingIsServedThatWasNotParsed(t *testing.T) {
-	c := kapistest.Container((&V1alpha3{Resources: kapistest.NewService(t)}).WebService())
+	c := kapistest.Container((&resources.V1alpha3{Resources: kapistest.NewService(t)}).WebService())
 	for _, path := range []string{"/watch/pods", "/namespaces/a/pods/p1/log"} {
-		if rec := kapistest.Serve(t, c, http.MethodGet, Root+path); rec.Code != http.StatusNotFound {
+		if rec := kapistest.Serve(t, c, http.MethodGet, resources.Root+path); rec.Code != http.StatusNotFound {
 			t.Errorf("%s: %d %s", path, rec.Code, rec.Body)
 		}
 	}

@@ -1,4 +1,4 @@
-package version
+package version_test
 
 import (
 	"encoding/json"
@@ -9,12 +9,16 @@ import (
 
 	restful "github.com/emicklei/go-restful/v3"
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
+
+	kapisversion "kapis.dev/ks-apiserver/pkg/kapis/version"
 )
 
 // The console reads gitVersion and kubernetes.gitVersion, and shows no page without the first.
 func TestVersionNamesOursAndKubernetes(t *testing.T) {
 	c := restful.NewContainer()
-	for _, ws := range (Handler{Kubernetes: func() *apimachineryversion.Info { return &apimachineryversion.Info{GitVersion: "v1.37.1"} }}).WebServices() {
+	for _, ws := range (kapisversion.Handler{Kubernetes: func() *apimachineryversion.Info {
+		return &apimachineryversion.Info{GitVersion: "v1.37.1"}
+	}}).WebServices() {
 		c.Add(ws)
 	}
 	for _, path := range []string{"/version", "/kapis/version"} {

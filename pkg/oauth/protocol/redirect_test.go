@@ -1,7 +1,9 @@
-package protocol
+package protocol_test
 
 import (
 	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
 )
 
 func TestRedirectKeepsTheQuery(t *testing.T) {
@@ -9,7 +11,7 @@ func TestRedirectKeepsTheQuery(t *testing.T) {
 		"https://a/": "https://a/?k=v+%26", "https://a/?x=%2f&y": "https://a/?x=%2f&y&k=v+%26", "https://a/?": "https://a/?k=v+%26",
 		"com.example:/cb": "com.example:/cb?k=v+%26",
 	} {
-		if got := RedirectTo(uri, "k", "v &", "empty", ""); string(got) != want {
+		if got := protocol.RedirectTo(uri, "k", "v &", "empty", ""); string(got) != want {
 			t.Errorf("%s: %s", uri, got)
 		}
 	}

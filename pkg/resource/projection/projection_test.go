@@ -1,4 +1,4 @@
-package projection
+package projection_test
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/resource/projection"
 )
 
 func pathsOf(t testing.TB, list string) []query.Path {
@@ -66,7 +67,7 @@ func TestProjectionShowsWhatIsAskedForWhereItStands(t *testing.T) {
 }
 
 func TestProjectionKeysAreEqualForEqualFields(t *testing.T) {
-	key := func(list string) string { return New(pathsOf(t, list)).Key }
+	key := func(list string) string { return projection.New(pathsOf(t, list)).Key }
 	if key(".a.b,.c") != key("c,{.a.b},.c") || key(".a.b") == key(".a,.b") || key(".a['b.c']") == key(".a.b.c") {
 		t.Error("keys differ, or do not")
 	}
@@ -160,7 +161,7 @@ func repeats(object string) bool {
 
 // project returns what paths name of an object.
 func project(json string, paths []query.Path) string {
-	p := New(paths)
+	p := projection.New(paths)
 	if p == nil {
 		return json
 	}

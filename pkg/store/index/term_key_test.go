@@ -1,6 +1,10 @@
-package index
+package index_test
 
-import "testing"
+import (
+	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/store/index"
+)
 
 // Equal terms have equal labels and equal members, even if an extension serves any texts as labels.
 func FuzzTermsAreToldApart(f *testing.F) {
@@ -8,7 +12,7 @@ func FuzzTermsAreToldApart(f *testing.F) {
 	f.Add("", "=", "=", "")
 	f.Add("1:a", "b", "a", "b")
 	f.Fuzz(func(t *testing.T, key, value, otherKey, otherValue string) {
-		if (key != otherKey || value != otherValue) && HasLabel(key, value) == HasLabel(otherKey, otherValue) {
+		if (key != otherKey || value != otherValue) && index.HasLabel(key, value) == index.HasLabel(otherKey, otherValue) {
 			t.Errorf("%q=%q and %q=%q are one term", key, value, otherKey, otherValue)
 		}
 	})

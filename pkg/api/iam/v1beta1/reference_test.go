@@ -1,9 +1,11 @@
-package v1beta1
+package v1beta1_test
 
 import (
 	"maps"
 	"strings"
 	"testing"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
 func TestSetReference(t *testing.T) {
@@ -13,18 +15,18 @@ func TestSetReference(t *testing.T) {
 		value  string
 		want   map[string]string
 	}{
-		"TheFirstLabel":            {nil, "admin", map[string]string{LabelRoleReference: "admin"}},
-		"BesideOthers":             {map[string]string{"a": "b"}, "admin", map[string]string{"a": "b", LabelRoleReference: "admin"}},
-		"InThePlaceOfAnother":      {map[string]string{LabelRoleReference: "viewer"}, "admin", map[string]string{LabelRoleReference: "admin"}},
-		"TheLongest":               {nil, longest, map[string]string{LabelRoleReference: longest}},
+		"TheFirstLabel":            {nil, "admin", map[string]string{iamv1beta1.LabelRoleReference: "admin"}},
+		"BesideOthers":             {map[string]string{"a": "b"}, "admin", map[string]string{"a": "b", iamv1beta1.LabelRoleReference: "admin"}},
+		"InThePlaceOfAnother":      {map[string]string{iamv1beta1.LabelRoleReference: "viewer"}, "admin", map[string]string{iamv1beta1.LabelRoleReference: "admin"}},
+		"TheLongest":               {nil, longest, map[string]string{iamv1beta1.LabelRoleReference: longest}},
 		"ALongerNameIsLeftOut":     {nil, longest + "a", nil},
-		"WhatWasThereIsNoLonger":   {map[string]string{"a": "b", LabelRoleReference: "viewer"}, longest + "a", map[string]string{"a": "b"}},
+		"WhatWasThereIsNoLonger":   {map[string]string{"a": "b", iamv1beta1.LabelRoleReference: "viewer"}, longest + "a", map[string]string{"a": "b"}},
 		"ANameThatIsNoLabelsValue": {nil, "a b", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := &RoleBinding{}
+			b := &iamv1beta1.RoleBinding{}
 			b.Labels = c.before
-			SetReference(b, LabelRoleReference, c.value)
+			iamv1beta1.SetReference(b, iamv1beta1.LabelRoleReference, c.value)
 			if !maps.Equal(b.Labels, c.want) {
 				t.Errorf("%v, want %v", b.Labels, c.want)
 			}

@@ -1,16 +1,18 @@
-package lockfree
+package lockfree_test
 
 import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/authz/rbac/lockfree"
 )
 
 // Map behaves as a Go map does.
 func TestItIsAMap(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	var got Map[int]
+	var got lockfree.Map[int]
 	want := map[string]int{}
 	for n := range 20000 {
 		key := fmt.Sprint(r.IntN(500))
