@@ -10,13 +10,10 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 
-	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/apiserver/openapi"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
@@ -41,9 +38,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/remote"
 	"kapis.dev/ks-apiserver/pkg/kapis/static"
 	kapisversion "kapis.dev/ks-apiserver/pkg/kapis/version"
-	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/router"
 	"kapis.dev/ks-apiserver/pkg/version"
-	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 // routes makes the WebServices of all API groups, and the handler at the end of the chain.
@@ -95,21 +91,20 @@ func (p routes) iamServices(kinds *dynamic.Handler) []*restful.WebService {
 		Reviews:       &review.Handler{May: p.may, Grants: p.rbac, Users: p.users, Alias: p.aliases().Of},
 	}
 	now, older := iam.WebService(), iam.OlderWebService()
-	dynamic.Mount(now, wire.Group, wire.Version, kinds)
+	kinds.Mount(now)
 	dynamic.MountLegacyVersion(older, dynamic.LegacyVersion{
 		Group: wire.Group, Version: wire.OlderVersion, Now: wire.Version,
 		Cluster: []string{"clusterroles", "clusterrolebindings", "roletemplates"}, Namespaced: []string{"roles", "rolebindings"},
 		Gathered: []string{"rolebindings"},
 	}, kinds)
-	dynamic.Mount(older, wire.Group, wire.OlderVersion, kinds)
+	kinds.Mount(older)
 	return []*restful.WebService{now, older}
 }
 
 // clusterService returns the routes of the labels of clusters, and those of the kinds of their group.
 func (p routes) clusterService(kinds *dynamic.Handler) *restful.WebService {
 	ws := (&kapiscluster.V1alpha1{Caches: p.store}).WebService()
-	gv := clusterv1alpha1.SchemeGroupVersion
-	dynamic.Mount(ws, gv.Group, gv.Version, kinds)
+	kinds.Mount(ws)
 	return ws
 }
 
@@ -143,7 +138,7 @@ func (p routes) ownSecret(ctx context.Context, name string) (*corev1.Secret, err
 // handler returns the handler of the whole server.
 func (p routes) handler() (http.Handler, error) {
 	services := p.webServices()
-	container, err := newRoutes(services)
+	container, err := router.NewContainer(services)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +156,7 @@ func (p routes) answer(container *restful.Container, documents http.Handler) htt
 	health := health{checks: readiness(p).checks}
 	metrics := promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r = canonical(r)
+		r = router.Canonical(r)
 		w.Header()["X-Content-Type-Options"] = nosniff // some of these handlers are not ours
 		switch path := r.URL.Path; {
 		case !authz.DecisionFrom(r.Context()).Allowed():
@@ -179,76 +174,3 @@ func (p routes) answer(container *restful.Container, documents http.Handler) htt
 }
 
 var nosniff = []string{"nosniff"}
-
-// newRoutes returns the container of the routes. They are filtered by the chain: WebServices and routes have no filters of their own.
-func newRoutes(services []*restful.WebService) (*restful.Container, error) {
-	router, err := newRouter(services)
-	if err != nil {
-		return nil, err
-	}
-	container := restful.NewContainer()
-	container.DoNotRecover(true) // filter.Recover does
-	container.ServiceErrorHandler(serviceError)
-	for _, ws := range services {
-		container.Add(ws)
-	}
-	container.Router(router)
-	return container, nil
-}
-
-// serviceError writes what go-restful itself refuses (no such route, method or content type) as a Status, in the words of the Kubernetes
-// API; and what the router refuses, as filter.Authorize does.
-func serviceError(e restful.ServiceError, req *restful.Request, resp *restful.Response) {
-	ctx := req.Request.Context()
-	if info := request.InfoFrom(ctx); e.Code == http.StatusForbidden && info != nil {
-		web.WriteError(resp.ResponseWriter, req.Request, authz.Denied(request.UserFrom(ctx), info, authz.DecisionFrom(ctx)))
-		return
-	}
-	for name, values := range e.Header {
-		resp.Header()[name] = values
-	}
-	web.WriteError(resp.ResponseWriter, req.Request, refusal(e, req.Request))
-}
-
-// refusal returns the Status of what go-restful refuses. For a content type it says what was sent, and what is accepted.
-func refusal(e restful.ServiceError, r *http.Request) error {
-	path := r.URL.Path
-	err := apierrors.NewGenericServerResponse(e.Code, strings.ToLower(r.Method), schema.GroupResource{}, "", path+": "+e.Message, 0, true)
-	_, list, _ := strings.Cut(e.Message, availableTypes)
-	switch e.Code {
-	case http.StatusUnsupportedMediaType:
-		sent := "has no Content-Type"
-		if t := r.Header.Get("Content-Type"); t != "" {
-			sent = "is of Content-Type " + t
-		}
-		err.ErrStatus.Message = fmt.Sprintf("%s: the body %s; what is taken: %s", path, sent, list)
-	case http.StatusNotAcceptable:
-		err.ErrStatus.Message = fmt.Sprintf("%s: no answer is of a type that the header Accept names (%s); what there is: %s", path,
-			r.Header.Get("Accept"), list)
-	default:
-		return err
-	}
-	err.ErrStatus.Details = nil
-	return err
-}
-
-// availableTypes precedes the media types in errors about them.
-const availableTypes = "Available representations: "
-
-// canonical returns r as routes see it: with the path that was authorized and, for HEAD, as the corresponding GET (RFC 9110, 9.3.2),
-// whose body net/http does not send.
-func canonical(r *http.Request) *http.Request {
-	info := request.InfoFrom(r.Context())
-	if info == nil || info.Path == r.URL.Path && r.URL.RawPath == "" && r.Method != http.MethodHead {
-		return r
-	}
-	u := *r.URL
-	u.Path, u.RawPath = info.URLPath()
-	again := *r
-	again.URL = &u
-	if r.Method == http.MethodHead {
-		again = *again.WithContext(web.AsHead(r.Context()))
-		again.Method = http.MethodGet
-	}
-	return &again
-}

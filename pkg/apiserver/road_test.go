@@ -20,7 +20,12 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz/rbac"
 	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/filter"
+	kapisconfig "kapis.dev/ks-apiserver/pkg/kapis/config"
+	"kapis.dev/ks-apiserver/pkg/kapis/dynamic"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources"
+	kapisversion "kapis.dev/ks-apiserver/pkg/kapis/version"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/router"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/token"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -60,11 +65,17 @@ func road(tb testing.TB) (http.Handler, string) {
 	ws.Path("/kapis/road.example/v1").Produces(restful.MIME_JSON)
 	ws.Route(ws.GET("/{resources}").To(web.Handle(func(*restful.Request) (any, error) { return notModified{}, nil })))
 	services := append(someServices(), ws)
-	container, err := newRoutes(services)
+	container, err := router.NewContainer(services)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return p.chain(routes{p}.answer(container, http.NotFoundHandler())), bearer
+}
+
+func someServices() []*restful.WebService {
+	all := kapisversion.Handler{}.WebServices()
+	all = append(all, kapisconfig.Handler{}.V1alpha2(), (&resources.V1alpha3{}).WebService())
+	return append(all, dynamic.WebServices(&dynamic.Handler{})...)
 }
 
 type notModified struct{}
@@ -145,7 +156,7 @@ func TestTheRoadAllocatesLittle(t *testing.T) {
 // S1: a caller who may see a partial list gets nothing that is no list: neither metrics, nor the documents of the API, nor health.
 func TestHandlersThatAreNoRoutesNeverSeeAPart(t *testing.T) {
 	p := &components{metrics: prometheus.NewRegistry()}
-	container, err := newRoutes(someServices())
+	container, err := router.NewContainer(someServices())
 	if err != nil {
 		t.Fatal(err)
 	}

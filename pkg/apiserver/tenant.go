@@ -30,7 +30,7 @@ func (p routes) tenantServices(kinds *dynamic.Handler) []*restful.WebService {
 	var all []*restful.WebService
 	for _, version := range []string{kapistenant.V1beta1, kapistenant.V1alpha3, kapistenant.V1alpha2} {
 		ws := h.WebService(version)
-		dynamic.Mount(ws, tenant.Group, version, kinds)
+		kinds.Mount(ws)
 		all = append(all, ws)
 	}
 	return all

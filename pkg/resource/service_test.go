@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/query"
-	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
@@ -270,44 +269,5 @@ func TestValuesAreOrderedByWhatTheyAre(t *testing.T) {
 		if values[i-1].Compare(values[i]) >= 0 {
 			t.Errorf("%s is not before %s", ordered[i-1], ordered[i])
 		}
-	}
-}
-
-func TestAgreeAnswersOnlyWhatWasAuthorized(t *testing.T) {
-	info := func(i request.Info) *request.Info {
-		i.IsResource = true
-		if i.Verb == "" {
-			i.Verb = "list"
-		}
-		return &i
-	}
-	for _, c := range []struct {
-		name     string
-		info     *request.Info
-		resource string
-		scope    plan.Scope
-		object   string
-		code     int32
-	}{
-		{"List", info(request.Info{Resource: "pods", Namespace: "a"}), "pods", plan.Scope{Namespace: "a"}, "", 0},
-		{"Get", info(request.Info{Resource: "pods", Namespace: "a", Name: "p"}), "pods", plan.Scope{Namespace: "a"}, "p", 0},
-		{"TheNamespaceItself", info(request.Info{Resource: "namespaces", Namespace: "a", Name: "a"}), "namespaces", plan.Scope{}, "a", 0},
-		{"TheWorkspaceItself", info(request.Info{Resource: "workspaces", Workspace: "w", Name: "w"}), "workspaces", plan.Scope{}, "w", 0},
-		{"NothingParsed", nil, "pods", plan.Scope{}, "", 404},
-		{"NoResource", &request.Info{Resource: "pods"}, "pods", plan.Scope{}, "", 404},
-		{"OtherNamespace", info(request.Info{Resource: "pods", Namespace: "a"}), "pods", plan.Scope{Namespace: "b"}, "", 404},
-		{"AllNamespacesForOne", info(request.Info{Resource: "pods", Namespace: "a"}), "pods", plan.Scope{}, "", 404},
-		{"OtherWorkspace", info(request.Info{Resource: "pods", Workspace: "w"}), "pods", plan.Scope{}, "", 404},
-		{"OtherName", info(request.Info{Resource: "pods", Name: "p"}), "pods", plan.Scope{}, "q", 404},
-		{"ListForOneName", info(request.Info{Resource: "pods", Name: "p"}), "pods", plan.Scope{}, "", 404},
-		{"OtherResource", info(request.Info{Resource: "pods"}), "secrets", plan.Scope{}, "", 404},
-		{"SubResource", info(request.Info{Resource: "pods", Name: "p", Subresource: "log"}), "pods", plan.Scope{}, "p", 404},
-		{"Watch", info(request.Info{Resource: "pods", Verb: "watch"}), "pods", plan.Scope{}, "", 405},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if err := CheckRoute(c.info, c.resource, c.scope, c.object); code(err) != c.code {
-				t.Errorf("got %v", err)
-			}
-		})
 	}
 }

@@ -47,20 +47,13 @@ func WebServices(h *Handler) []*restful.WebService {
 	groups.Path("/kapis/{group}/{version}").Produces(restful.MIME_JSON).Doc("Kinds of any group").
 		Param(groups.PathParameter("group", "API group, such as apps")).
 		Param(groups.PathParameter("version", "version of the group, such as v1"))
-	mount(core, "Core", func(r *restful.Request) schema.GroupVersion {
-		return schema.GroupVersion{Version: r.PathParameter("version")}
-	}, h)
-	mount(groups, "Group", func(r *restful.Request) schema.GroupVersion {
-		return schema.GroupVersion{Group: r.PathParameter("group"), Version: r.PathParameter("version")}
-	}, h)
+	h.mount(core, "Core")
+	h.mount(groups, "Group")
 	return []*restful.WebService{core, groups}
 }
 
-// Mount adds the routes of one group and version to its own WebService. Routes there with more fixed segments take precedence.
-func Mount(ws *restful.WebService, group, version string, h *Handler) {
-	gv := schema.GroupVersion{Group: group, Version: version}
-	mount(ws, "Dynamic", func(*restful.Request) schema.GroupVersion { return gv }, h)
-}
+// Mount adds the routes to the WebService of one group and version. Routes there with more fixed segments take precedence.
+func (h *Handler) Mount(ws *restful.WebService) { h.mount(ws, "Dynamic") }
 
 // places are the scopes at which objects can be requested.
 var places = [...]struct {
@@ -73,21 +66,20 @@ var places = [...]struct {
 	{"/workspaces/{workspace}/namespaces/{namespace}", "WorkspaceNamespaced", []string{"workspace", "namespace"}},
 }
 
-func mount(ws *restful.WebService, id string, gv func(*restful.Request) schema.GroupVersion, h *Handler) {
-	b := bound{h, gv}
+func (h *Handler) mount(ws *restful.WebService, id string) {
 	resources := ws.PathParameter("resources", "plural name of the kind")
 	name := ws.PathParameter("name", "name of the object")
 	for _, at := range places {
-		list := ws.GET(at.path+"/{resources}").To(web.Handle(b.list)).Produces(restful.MIME_JSON, stream.EventStream).
-			Metadata(web.MetadataPartialList, true).
+		list := ws.GET(at.path+"/{resources}").To(web.Handle(h.list)).Produces(restful.MIME_JSON, stream.EventStream).
+			Metadata(web.MetadataPartialList, true).Metadata(web.MetadataWatch, true).
 			Operation("list" + id + at.id + "Objects").Doc("List the objects of a kind: filtered, sorted, one page; or watch them")
-		get := ws.GET(at.path + "/{resources}/{name}").To(web.Handle(b.get)).
+		get := ws.GET(at.path + "/{resources}/{name}").To(web.Handle(h.get)).
 			Operation("get" + id + at.id + "Object").Doc("One object").Param(name)
 		// The older form of a watch, which the console uses.
-		watch := ws.GET("/watch"+at.path+"/{resources}").To(web.Handle(b.list)).Produces(restful.MIME_JSON, stream.EventStream).
+		watch := ws.GET("/watch"+at.path+"/{resources}").To(web.Handle(h.list)).Produces(restful.MIME_JSON, stream.EventStream).
 			Metadata(web.MetadataPartialList, true).
 			Operation("watch" + id + at.id + "Objects").Doc("Watch the objects of a kind")
-		watchOne := ws.GET("/watch"+at.path+"/{resources}/{name}").To(web.Handle(b.list)).Produces(restful.MIME_JSON, stream.EventStream).
+		watchOne := ws.GET("/watch"+at.path+"/{resources}/{name}").To(web.Handle(h.list)).Produces(restful.MIME_JSON, stream.EventStream).
 			Operation("watch" + id + at.id + "Object").Doc("Watch one object").Param(name)
 		for _, p := range resource.Parameters() {
 			if p.Page {
@@ -106,13 +98,7 @@ func mount(ws *restful.WebService, id string, gv func(*restful.Request) schema.G
 			ws.Route(route)
 		}
 	}
-	mountWrites(ws, id, b)
-}
-
-// bound is a Handler with a function that returns the group and version of a request.
-type bound struct {
-	*Handler
-	gv func(*restful.Request) schema.GroupVersion
+	h.mountWrites(ws, id)
 }
 
 // target is what a request asks for.
@@ -120,65 +106,60 @@ type target struct {
 	kind  *store.Kind
 	scope plan.Scope
 	name  string
-	watch bool
 }
 
-func (b bound) target(r *restful.Request, agree func(*request.Info, *target) error) (*target, error) {
-	ctx, gv, plural := r.Request.Context(), b.gv(r), r.PathParameter("resources")
+// groupVersion returns the group and version of a request.
+func groupVersion(i *request.Info) schema.GroupVersion {
+	return schema.GroupVersion{Group: i.APIGroup, Version: i.APIVersion}
+}
+
+func (h *Handler) target(r *restful.Request) (*target, error) {
+	ctx := r.Request.Context()
+	info := request.InfoFrom(ctx)
 	t := &target{
 		scope: plan.Scope{
 			Namespace: r.PathParameter("namespace"), Workspace: r.PathParameter("workspace"), PartialList: authz.DecisionFrom(ctx).PartialList(),
-			MayList: authz.MayList(b.Authorizer),
+			MayList: authz.MayList(h.Authorizer),
 		},
 		name: r.PathParameter("name"),
 	}
-	info := request.InfoFrom(ctx)
-	if info != nil && (info.APIGroup != gv.Group || info.APIVersion != gv.Version) {
-		info = nil // authorized for another group
-	}
-	if err := agree(info, t); err != nil {
-		return nil, err
-	}
 	var err error
-	if t.kind, err = b.Resources.Catalog().Resolve(ctx, gv.WithResource(plural)); err != nil {
+	if t.kind, err = h.Resources.Catalog().Resolve(ctx, groupVersion(info).WithResource(info.Resource)); err != nil {
 		return nil, err
 	}
 	// The decision was about this very kind, so the right to read covers all of it.
-	t.scope.Data = t.scope.Namespace != "" && authz.DecisionFrom(ctx).Allowed() && b.Resources.HasData(t.kind)
-	return t, b.Resources.Served(ctx, t.kind)
+	t.scope.Data = t.scope.Namespace != "" && authz.DecisionFrom(ctx).Allowed() && h.Resources.HasData(t.kind)
+	return t, h.Resources.Served(ctx, t.kind)
 }
 
 // list answers requests for any number of objects: a page, a live page, or a watch.
-func (b bound) list(r *restful.Request) (any, error) {
+func (h *Handler) list(r *restful.Request) (any, error) {
 	q, err := query.Parse(r.Request.URL.Query())
 	if err != nil {
 		return nil, err
 	}
-	t, err := b.target(r, func(info *request.Info, t *target) (err error) {
-		t.watch, err = resource.CheckListRoute(info, r.PathParameter("resources"), t.scope, t.name)
-		return err
-	})
+	t, err := h.target(r)
 	if err != nil {
 		return nil, err
 	}
 	ctx := r.Request.Context()
-	src, err := b.Resources.Streams.Open(ctx, r.Request.Header, t.kind, t.scope, q, t.watch, t.name)
+	src, err := h.Resources.Streams.Open(ctx, r.Request.Header, t.kind, t.scope, q, request.InfoFrom(ctx).Verb == "watch", t.name)
 	if err != nil {
 		return nil, err
 	}
 	if src != nil {
-		return b.Streams.Answer(src), nil
+		return h.Streams.Answer(src), nil
 	}
-	if t.scope.PartialList != nil && b.ReducedQuery != nil {
-		if other, err := b.ReducedQuery(ctx, t.kind.GVR.GroupResource(), r.Request.URL.Query()); err != nil {
+	if t.scope.PartialList != nil && h.ReducedQuery != nil {
+		if other, err := h.ReducedQuery(ctx, t.kind.GVR.GroupResource(), r.Request.URL.Query()); err != nil {
 			return nil, err
 		} else if other != nil {
 			q, t.scope.PartialList = other, nil
 		}
 	}
-	page, err := b.Resources.List(ctx, t.kind, t.scope, q)
+	page, err := h.Resources.List(ctx, t.kind, t.scope, q)
 	if err == nil && q.ManagedFields {
-		page, err = b.Resources.Complete(ctx, page, t.scope, b.AsCaller)
+		page, err = h.Resources.Complete(ctx, page, t.scope, h.AsCaller)
 	}
 	if err != nil {
 		return nil, err
@@ -186,12 +167,10 @@ func (b bound) list(r *restful.Request) (any, error) {
 	return page.List(), nil
 }
 
-func (b bound) get(r *restful.Request) (any, error) {
-	t, err := b.target(r, func(info *request.Info, t *target) error {
-		return resource.CheckRoute(info, r.PathParameter("resources"), t.scope, t.name)
-	})
+func (h *Handler) get(r *restful.Request) (any, error) {
+	t, err := h.target(r)
 	if err != nil {
 		return nil, err
 	}
-	return b.Resources.Get(r.Request.Context(), t.kind, t.scope, t.name)
+	return h.Resources.Get(r.Request.Context(), t.kind, t.scope, t.name)
 }

@@ -58,7 +58,7 @@ func TestGroupsWithTheirOwnWebServiceMountTheRoutesToo(t *testing.T) {
 	own := new(restful.WebService)
 	own.Path("/kapis/tenant.kubesphere.io/v1beta1").Produces(restful.MIME_JSON)
 	own.Route(own.GET("/metrics").To(func(_ *restful.Request, r *restful.Response) { _, _ = r.Write([]byte("own")) }))
-	dynamic.Mount(own, "tenant.kubesphere.io", "v1beta1", h)
+	h.Mount(own)
 	c := kapistest.Container(append(dynamic.WebServices(h), own)...)
 	for path, want := range map[string]string{"/metrics": "own", "/workspaces": `"WorkspaceList"`, "/workspaces/w": `"Workspace"`} {
 		rec := kapistest.Serve(t, c, http.MethodGet, "/kapis/tenant.kubesphere.io/v1beta1"+path)

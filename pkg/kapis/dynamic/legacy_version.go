@@ -5,10 +5,8 @@ import (
 	"strings"
 
 	restful "github.com/emicklei/go-restful/v3"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kapis.dev/ks-apiserver/pkg/request"
-	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -25,7 +23,6 @@ type LegacyVersion struct {
 // MountLegacyVersion adds the routes of o to the WebService of its older version. Objects are answered in the present version; the
 // apiVersion of a body is ignored, since older clients send that of another group.
 func MountLegacyVersion(ws *restful.WebService, o LegacyVersion, h *Handler) {
-	b := bound{h, func(*restful.Request) schema.GroupVersion { return schema.GroupVersion{Group: o.Group, Version: o.Now} }}
 	for _, at := range [...]struct {
 		path    string
 		plurals []string
@@ -35,20 +32,22 @@ func MountLegacyVersion(ws *restful.WebService, o LegacyVersion, h *Handler) {
 			id := "Older" + strings.ToUpper(plural[:1]) + plural[1:]
 			for _, route := range []struct {
 				*restful.RouteBuilder
-				id     string
-				handle web.Handler
+				id      string
+				handle  web.Handler
+				watches bool
 			}{
-				{ws.GET(all), "list" + id, b.list}, {ws.POST(all), "create" + id, b.write},
-				{ws.GET(all + "/{name}"), "get" + id, b.get}, {ws.PUT(all + "/{name}"), "replace" + id, b.write},
-				{ws.PATCH(all + "/{name}"), "patch" + id, b.write}, {ws.DELETE(all + "/{name}"), "delete" + id, b.write},
+				{ws.GET(all), "list" + id, h.list, true}, {ws.POST(all), "create" + id, h.write, false},
+				{ws.GET(all + "/{name}"), "get" + id, h.get, false}, {ws.PUT(all + "/{name}"), "replace" + id, h.write, false},
+				{ws.PATCH(all + "/{name}"), "patch" + id, h.write, false}, {ws.DELETE(all + "/{name}"), "delete" + id, h.write, false},
 			} {
-				ws.Route(route.To(web.Handle(o.renew(plural, route.handle))).Operation(route.id).Doc("What " + o.Now + " has of " + plural).
+				ws.Route(route.To(web.Handle(o.renew(route.handle))).Metadata(web.MetadataWatch, route.watches).
+					Operation(route.id).Doc("What " + o.Now + " has of " + plural).
 					Param(ws.PathParameter("namespace", "name of the namespace")).Param(ws.PathParameter("name", "name of the object")))
 			}
 		}
 	}
 	for _, plural := range o.Gathered {
-		ws.Route(ws.GET("/workspaces/{workspace}/" + plural).To(web.Handle(o.renew(plural, b.list))).
+		ws.Route(ws.GET("/workspaces/{workspace}/"+plural).To(web.Handle(o.renew(h.list))).Metadata(web.MetadataWatch, true).
 			Operation("listOlderWorkspace" + strings.ToUpper(plural[:1]) + plural[1:]).
 			Doc("What " + o.Now + " has of " + plural + " in the namespaces of a workspace").
 			Param(ws.PathParameter("workspace", "name of the workspace")))
@@ -57,20 +56,13 @@ func MountLegacyVersion(ws *restful.WebService, o LegacyVersion, h *Handler) {
 
 // renew turns a request for the older version into the same one for the present version. The decision about the older one holds for
 // it: roles name no versions.
-func (o LegacyVersion) renew(plural string, next web.Handler) web.Handler {
+func (o LegacyVersion) renew(next web.Handler) web.Handler {
 	return func(r *restful.Request) (any, error) {
 		ctx := r.Request.Context()
 		info := request.InfoFrom(ctx)
 		root := "/kapis/" + o.Group + "/"
-		rest, ok := "", false
-		if info != nil {
-			rest, ok = strings.CutPrefix(info.Path, root+o.Version+"/")
-		}
-		if !ok || info.APIGroup != o.Group || info.APIVersion != o.Version || info.Resource != plural {
-			return nil, status.NoResource()
-		}
 		now := *info
-		now.APIVersion, now.Path = o.Now, root+o.Now+"/"+rest
+		now.APIVersion, now.Path = o.Now, root+o.Now+"/"+strings.TrimPrefix(info.Path, root+o.Version+"/")
 		in := r.Request.WithContext(request.WithInfo(ctx, &now))
 		if now.Verb == "create" || now.Verb == "update" {
 			text, _, err := readBody(in, typeJSON, typeYAML)
@@ -88,7 +80,6 @@ func (o LegacyVersion) renew(plural string, next web.Handler) web.Handler {
 		for name, value := range r.PathParameters() {
 			again.PathParameters()[name] = value
 		}
-		again.PathParameters()["resources"] = plural
 		return next(again)
 	}
 }

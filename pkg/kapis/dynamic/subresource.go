@@ -6,7 +6,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/status"
-	"kapis.dev/ks-apiserver/pkg/stream"
 
 	restful "github.com/emicklei/go-restful/v3"
 )
@@ -22,18 +21,12 @@ func isTunnel(subresource string) bool {
 }
 
 // subresource answers a GET of a sub-resource. Caches hold none: the request and the answer are passed through.
-func (b bound) subresource(r *restful.Request) (any, error) {
-	if info := request.InfoFrom(r.Request.Context()); info != nil && info.IsResource && info.Subresource == "" {
-		// The paths of some lists look like those of sub-resources, and the router comes here where the list's own route produces
-		// nothing that the client accepts.
-		return nil, status.Errorf(http.StatusNotAcceptable,
-			"what is at this path is answered as "+typeJSON+" or "+stream.EventStream+": send an Accept header that takes one of them")
-	}
-	o, err := b.order(r)
+func (h *Handler) subresource(r *restful.Request) (any, error) {
+	o, err := h.order(r)
 	if err != nil {
 		return nil, err
 	}
-	if o.info.Verb != "get" || isTunnel(o.info.Subresource) {
+	if isTunnel(o.info.Subresource) {
 		return nil, status.NoResource()
 	}
 	if o.workspace != "" {

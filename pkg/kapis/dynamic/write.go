@@ -27,10 +27,9 @@ type Kube interface {
 	http.Handler
 }
 
-// mountWrites adds the routes that write, and those of sub-resources. The kind, object and scope are read from what was authorized
-// (request.Info), never from what the router matched.
-func mountWrites(ws *restful.WebService, id string, b bound) {
-	if b.Kube == nil {
+// mountWrites adds the routes that write, and those of sub-resources. They read the kind, object and scope from what was authorized.
+func (h *Handler) mountWrites(ws *restful.WebService, id string) {
+	if h.Kube == nil {
 		return
 	}
 	for _, at := range places {
@@ -51,9 +50,9 @@ func mountWrites(ws *restful.WebService, id string, b bound) {
 			{ws.PUT(sub), "replace" + id + "Subresource", "Replace a sub-resource, such as status or scale, as the caller"},
 			{ws.PATCH(sub), "patch" + id + "Subresource", "Change a sub-resource, such as status or scale, as the caller"},
 		} {
-			ws.Route(describe(ws, route.To(web.Handle(b.write)), at.params).Operation(route.id).Doc(route.doc))
+			ws.Route(describe(ws, route.To(web.Handle(h.write)), at.params).Operation(route.id).Doc(route.doc))
 		}
-		get := ws.GET(sub).To(web.Handle(b.subresource)).Produces("*/*")
+		get := ws.GET(sub).To(web.Handle(h.subresource)).Produces("*/*")
 		ws.Route(describe(ws, get, at.params).Operation("get" + id + "Subresource").
 			Doc("A sub-resource, such as scale or log, live and as the caller"))
 	}
@@ -65,7 +64,7 @@ func mountWrites(ws *restful.WebService, id string, b bound) {
 		path, id string
 		params   []string
 	}{{"", "", nil}, {"/workspaces/{workspace}", "Workspace", []string{"workspace"}}} {
-		get := ws.GET(at.path + "/namespaces/{name}/status").To(web.Handle(b.subresource)).Produces("*/*")
+		get := ws.GET(at.path + "/namespaces/{name}/status").To(web.Handle(h.subresource)).Produces("*/*")
 		ws.Route(describe(ws, get, at.params).Operation("get" + at.id + "NamespaceStatus").
 			Doc("A namespace with its status, live and as the caller"))
 	}
@@ -95,8 +94,8 @@ type writeRequest struct {
 	workspace string
 }
 
-func (b bound) write(r *restful.Request) (any, error) {
-	o, err := b.order(r)
+func (h *Handler) write(r *restful.Request) (any, error) {
+	o, err := h.order(r)
 	if err != nil {
 		return nil, err
 	}
@@ -119,14 +118,10 @@ func (b bound) write(r *restful.Request) (any, error) {
 }
 
 // order returns what r asks kube-apiserver for, and refuses what can't be asked for there.
-func (b bound) order(r *restful.Request) (*writeRequest, error) {
-	ctx, gv := r.Request.Context(), b.gv(r)
+func (h *Handler) order(r *restful.Request) (*writeRequest, error) {
+	ctx := r.Request.Context()
 	info := request.InfoFrom(ctx)
-	if info == nil || !info.IsResource || info.IsKubernetes || info.APIGroup != gv.Group || info.APIVersion != gv.Version ||
-		info.Resource == "" {
-		return nil, status.NoResource()
-	}
-	o := &writeRequest{Handler: b.Handler, in: r.Request, info: info}
+	o := &writeRequest{Handler: h, in: r.Request, info: info}
 	if isWithinWorkspace(info) {
 		o.workspace = info.Workspace
 	}
@@ -134,8 +129,8 @@ func (b bound) order(r *restful.Request) (*writeRequest, error) {
 	if o.path, err = o.kubePath(); err != nil {
 		return nil, err
 	}
-	gvr := gv.WithResource(info.Resource)
-	if o.kind, err = b.Resources.Catalog().Resolve(ctx, gvr); err != nil {
+	gvr := groupVersion(info).WithResource(info.Resource)
+	if o.kind, err = h.Resources.Catalog().Resolve(ctx, gvr); err != nil {
 		return nil, err
 	}
 	gr := gvr.GroupResource()

@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/router"
 	"kapis.dev/ks-apiserver/pkg/store"
 
 	restful "github.com/emicklei/go-restful/v3"
@@ -96,12 +98,27 @@ func Serve(t *testing.T, c *restful.Container, method, path string) *httptest.Re
 	return rec
 }
 
-// Container returns the routes of services.
+// Container returns the routes of services, as the server serves them; a request without a decision is allowed.
 func Container(services ...*restful.WebService) *restful.Container {
-	c := restful.NewContainer()
-	c.Router(restful.CurlyRouter{})
-	for _, ws := range services {
-		c.Add(ws)
+	c, err := router.NewContainer(services)
+	if err != nil {
+		panic(err)
 	}
+	selector, err := router.New(services)
+	if err != nil {
+		panic(err)
+	}
+	c.Router(allowing{selector})
 	return c
+}
+
+// allowing selects the routes of requests without a decision as if they were allowed.
+type allowing struct{ *router.Selector }
+
+// SelectRoute implements restful.RouteSelector.
+func (a allowing) SelectRoute(all []*restful.WebService, r *http.Request) (*restful.WebService, *restful.Route, error) {
+	if r.Context().Value(authz.DecisionKey{}) == nil {
+		r = r.WithContext(authz.WithDecision(r.Context(), authz.Allow("", "")))
+	}
+	return a.Selector.SelectRoute(all, r)
 }

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	restful "github.com/emicklei/go-restful/v3"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -54,11 +52,6 @@ type Done struct {
 func (h *V1alpha2) operate(r *restful.Request) (any, error) {
 	ctx := r.Request.Context()
 	info := request.InfoFrom(ctx)
-	if info == nil || info.APIGroup != group || info.APIVersion != version || info.Resource != "jobs" || info.Verb != "create" ||
-		info.Subresource != "" || info.Name == "" || info.Name != r.PathParameter("job") || info.Namespace == "" ||
-		info.Namespace != r.PathParameter("namespace") {
-		return nil, apierrors.NewNotFound(schema.GroupResource{Group: group, Resource: "jobs"}, r.PathParameter("job"))
-	}
 	query := r.Request.URL.Query()
 	if action := query.Get("action"); action != "rerun" {
 		return nil, status.BadRequestf("the parameter action is %.100q: expected rerun", action)

@@ -2,7 +2,6 @@ package tenant
 
 import (
 	"strconv"
-	"strings"
 
 	restful "github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,33 +11,17 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
-	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
-	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/tenant"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
-
-// infoOf returns what was authorized, nil for another group.
-func infoOf(r *restful.Request) *request.Info {
-	info := request.InfoFrom(r.Request.Context())
-	if info == nil || info.APIGroup != tenant.Group {
-		return nil
-	}
-	return info
-}
 
 // list answers a list of a kind: a page, a live page, or a watch.
 func (h *Handler) list(gvr schema.GroupVersionResource) web.Handler {
 	return func(r *restful.Request) (any, error) {
 		ctx := r.Request.Context()
 		scope := plan.Scope{Workspace: r.PathParameter("workspace"), PartialList: authz.DecisionFrom(ctx).PartialList()}
-		path := r.SelectedRoutePath()
-		watch, err := resource.CheckListRoute(infoOf(r), path[strings.LastIndexByte(path, '/')+1:], scope, "")
-		if err != nil {
-			return nil, err
-		}
 		q, err := parse(r)
 		if err != nil {
 			return nil, err
@@ -47,7 +30,7 @@ func (h *Handler) list(gvr schema.GroupVersionResource) web.Handler {
 		if err != nil {
 			return nil, err
 		}
-		src, err := h.Resources.Streams.Open(ctx, r.Request.Header, kind, scope, q, watch, "")
+		src, err := h.Resources.Streams.Open(ctx, r.Request.Header, kind, scope, q, request.InfoFrom(ctx).Verb == "watch", "")
 		if err != nil {
 			return nil, err
 		}
@@ -94,13 +77,6 @@ func (h *Handler) get(gvr schema.GroupVersionResource) web.Handler {
 		if gvr == namespacesKind {
 			scope.Workspace, name = name, r.PathParameter("namespace")
 		}
-		info := infoOf(r)
-		if info == nil {
-			return nil, status.NoResource()
-		}
-		if err := resource.CheckRoute(info, info.Resource, scope, name); err != nil {
-			return nil, err
-		}
 		kind, err := h.Resources.Catalog().Resolve(ctx, gvr)
 		if err != nil {
 			return nil, err
@@ -112,9 +88,6 @@ func (h *Handler) get(gvr schema.GroupVersionResource) web.Handler {
 // placed answers the clusters of a workspace.
 func (h *Handler) placed(r *restful.Request) (any, error) {
 	ctx, workspace := r.Request.Context(), r.PathParameter("workspace")
-	if err := resource.CheckRoute(infoOf(r), "clusters", plan.Scope{Workspace: workspace}, ""); err != nil {
-		return nil, err
-	}
 	q, err := h.still(r)
 	if err != nil {
 		return nil, err
@@ -154,12 +127,6 @@ func (h *Handler) still(r *restful.Request) (*query.Query, error) {
 // memberNamespaces answers the namespaces of a workspace that one of its members sees.
 func (h *Handler) memberNamespaces(r *restful.Request) (any, error) {
 	ctx, workspace, member := r.Request.Context(), r.PathParameter("workspace"), r.PathParameter("workspacemember")
-	info := infoOf(r)
-	if info == nil || info.Resource != "workspacemembers" || info.Subresource != "namespaces" || info.Name != member ||
-		info.Workspace != workspace ||
-		info.Namespace != "" || info.Verb != "get" {
-		return nil, status.NoResource()
-	}
 	q, err := h.still(r)
 	if err != nil {
 		return nil, err

@@ -106,7 +106,8 @@ func (h *Handler) mountReads(ws *restful.WebService, version string) {
 			ws.Route(describe(ws, route.To(web.Handle(h.get(r.gvr))), r.path))
 			continue
 		}
-		route.To(web.Handle(h.list(r.gvr))).Metadata(web.MetadataPartialList, true).Produces(restful.MIME_JSON, stream.EventStream)
+		route.To(web.Handle(h.list(r.gvr))).Metadata(web.MetadataPartialList, true).Metadata(web.MetadataWatch, true).
+			Produces(restful.MIME_JSON, stream.EventStream)
 		ws.Route(describe(ws, withQuery(ws, route), r.path))
 	}
 	const placed = "/workspaces/{workspace}/clusters"

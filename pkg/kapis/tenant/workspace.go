@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
@@ -22,7 +21,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/status"
-	"kapis.dev/ks-apiserver/pkg/tenant"
 )
 
 // A workspace is written through its template: the paths workspaces and workspacetemplates are the same to a write.
@@ -36,21 +34,14 @@ func (h *Handler) template(name string) *target {
 	return &target{Handler: h, gvr: templatesKind, name: name, implied: true, check: h.checkTemplate}
 }
 
-// begin refuses what was not authorized, and returns the request with the right to the template: a right to a workspace alone is not
-// enough.
-func (h *Handler) begin(r *restful.Request, verb string) (*restful.Request, error) {
-	plural := "workspaces"
-	if info := infoOf(r); info != nil && info.Resource == "workspacetemplates" {
-		plural = info.Resource
-	}
-	if err := authorized(r, verb, plural, r.PathParameter("workspace")); err != nil {
-		return nil, err
-	}
-	if plural == "workspacetemplates" {
+// begin returns the request with the right to the template: a right to a workspace alone is not enough.
+func (h *Handler) begin(r *restful.Request) (*restful.Request, error) {
+	ctx := r.Request.Context()
+	u, info := request.UserFrom(ctx), request.InfoFrom(ctx)
+	if info.Resource == templatesKind.Resource {
 		return r, nil
 	}
-	ctx := r.Request.Context()
-	u, info := request.UserFrom(ctx), infoOf(r).As(schema.GroupResource{Group: tenant.Group, Resource: "workspacetemplates"})
+	info = info.As(templatesKind.GroupResource())
 	d, err := h.AsCaller.May.Authorize(ctx, u, info)
 	if err != nil {
 		return nil, err
@@ -63,7 +54,7 @@ func (h *Handler) begin(r *restful.Request, verb string) (*restful.Request, erro
 }
 
 func (h *Handler) createTemplate(r *restful.Request) (any, error) {
-	r, err := h.begin(r, "create")
+	r, err := h.begin(r)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +80,7 @@ func (h *Handler) createTemplate(r *restful.Request) (any, error) {
 }
 
 func (h *Handler) updateTemplate(r *restful.Request) (any, error) {
-	r, err := h.begin(r, "update")
+	r, err := h.begin(r)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +96,7 @@ func (h *Handler) updateTemplate(r *restful.Request) (any, error) {
 }
 
 func (h *Handler) patchTemplate(r *restful.Request) (any, error) {
-	r, err := h.begin(r, "patch")
+	r, err := h.begin(r)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +107,7 @@ func (h *Handler) patchTemplate(r *restful.Request) (any, error) {
 // kube-apiserver it is an ordinary deletion. A request without a policy removes an annotation with another one: it may be of an
 // earlier deletion, which was refused.
 func (h *Handler) deleteTemplate(r *restful.Request) (any, error) {
-	r, err := h.begin(r, "delete")
+	r, err := h.begin(r)
 	if err != nil {
 		return nil, err
 	}

@@ -139,7 +139,6 @@ func newWorld(t testing.TB) *world {
 		Authorizers: authz.Union{rights}, Members: &tenant.Members{Rights: rights, Bound: w, Fleet: fleet},
 		Aliases: authz.Aliases{GroupOf: func(string) (gr schema.GroupResource, ok bool) { return gr, false }},
 	}
-	w.container = kapistest.Container()
 	h := &Handler{
 		Resources: resource.New(st, resource.Options{}), AsCaller: caller.Client{May: w.may, Kube: w.kube}, Fleet: fleet, Labelled: w, Now: noon,
 		Streams: stream.New(stream.Options{}),
@@ -150,9 +149,7 @@ func newWorld(t testing.TB) *world {
 			return &user.DefaultInfo{Name: name, Groups: []string{"team", user.AllAuthenticated}}
 		},
 	}
-	for _, v := range []string{V1beta1, V1alpha3, V1alpha2} {
-		w.container.Add(h.WebService(v))
-	}
+	w.container = kapistest.Container(h.WebService(V1beta1), h.WebService(V1alpha3), h.WebService(V1alpha2))
 	return w
 }
 

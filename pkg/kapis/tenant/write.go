@@ -302,13 +302,3 @@ func right(verb string, gvr schema.GroupVersionResource, name string, scope requ
 func everything(scope request.Scope) *request.Info {
 	return right("*", schema.GroupVersionResource{Group: "*", Version: "*", Resource: "*"}, "", scope)
 }
-
-// authorized refuses anything but what was authorized: the filters read the path once and the router a second time.
-func authorized(r *restful.Request, verb, resource, name string) error {
-	info := infoOf(r)
-	if info == nil || !info.IsResource || info.IsKubernetes || info.Verb != verb || info.Resource != resource || info.Name != name ||
-		info.Subresource != "" || info.Workspace != r.PathParameter("workspace") || info.Namespace != r.PathParameter("namespace") {
-		return status.NoResource()
-	}
-	return nil
-}

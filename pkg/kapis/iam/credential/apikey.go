@@ -42,7 +42,7 @@ func moment(t time.Time) *time.Time {
 }
 
 func (h *Handler) listKeys(r *restful.Request) (any, error) {
-	u, err := h.Target.Named(r, "apikeys")
+	u, err := h.Target.Named(r)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (h *Handler) proven(r *restful.Request, u *iam.User, password string) error
 
 // createKey creates a key of the caller's own. It can't be created for another user, since the caller could then act as that user.
 func (h *Handler) createKey(r *restful.Request) (any, error) {
-	u, err := h.Target.Named(r, "apikeys")
+	u, err := h.Target.Named(r)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (h *Handler) createKey(r *restful.Request) (any, error) {
 }
 
 func (h *Handler) deleteKey(r *restful.Request) (any, error) {
-	u, err := h.Target.Changeable(r, "apikeys")
+	u, err := h.Target.Changeable(r)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (h *Handler) deleteKey(r *restful.Request) (any, error) {
 }
 
 func (h *Handler) deleteKeys(r *restful.Request) (any, error) {
-	u, err := h.Target.Changeable(r, "apikeys")
+	u, err := h.Target.Changeable(r)
 	if err != nil {
 		return nil, err
 	}

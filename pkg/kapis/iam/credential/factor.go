@@ -26,7 +26,7 @@ type Passkey struct {
 }
 
 func (h *Handler) factors(r *restful.Request) (any, error) {
-	u, err := h.Target.Named(r, "factors")
+	u, err := h.Target.Named(r)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (h *Handler) factors(r *restful.Request) (any, error) {
 
 // deleteFactors resets another user's second factors. One's own are changed on the account page, which asks for proof.
 func (h *Handler) deleteFactors(r *restful.Request) (any, error) {
-	u, err := h.Target.Changeable(r, "factors")
+	u, err := h.Target.Changeable(r)
 	if err != nil {
 		return nil, err
 	}

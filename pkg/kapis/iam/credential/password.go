@@ -19,7 +19,7 @@ type newPassword struct {
 
 // changePassword sets a password as the caller. One's own needs the current one, so that a stolen token is no way to a password.
 func (h *Handler) changePassword(r *restful.Request) (any, error) {
-	u, err := h.Target.Changeable(r, "password")
+	u, err := h.Target.Changeable(r)
 	if err != nil {
 		return nil, err
 	}

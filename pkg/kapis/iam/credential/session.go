@@ -24,7 +24,7 @@ type Session struct {
 }
 
 func (h *Handler) listSessions(r *restful.Request) (any, error) {
-	u, err := h.Target.Named(r, "sessions")
+	u, err := h.Target.Named(r)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func (h *Handler) listSessions(r *restful.Request) (any, error) {
 }
 
 func (h *Handler) deleteSession(r *restful.Request) (any, error) {
-	u, err := h.Target.Changeable(r, "sessions")
+	u, err := h.Target.Changeable(r)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (h *Handler) deleteSession(r *restful.Request) (any, error) {
 }
 
 func (h *Handler) deleteSessions(r *restful.Request) (any, error) {
-	u, err := h.Target.Changeable(r, "sessions")
+	u, err := h.Target.Changeable(r)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func (h *Handler) Mount(ws *restful.WebService, older string) {
 
 // list lists the records of one user, for any label selector.
 func (h *Handler) list(r *restful.Request) (any, error) {
-	u, err := h.Target.Named(r, "loginrecords")
+	u, err := h.Target.Named(r)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 
 	restful "github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
@@ -20,7 +19,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
-	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -98,7 +96,7 @@ func (h *Handler) MountOlder(ws *restful.WebService) {
 // one who is bound twice is listed once.
 func (h *Handler) listMembers(l *binding.Scope) web.Handler {
 	return func(r *restful.Request) (any, error) {
-		at, err := h.scopeOf(r, l, "list", "")
+		at, err := h.scopeOf(r, l)
 		if err != nil {
 			return nil, err
 		}
@@ -133,10 +131,7 @@ func (h *Handler) listMembers(l *binding.Scope) web.Handler {
 func (h *Handler) getMember(l *binding.Scope) web.Handler {
 	return func(r *restful.Request) (any, error) {
 		name := r.PathParameter("member")
-		at, err := scopeNamed(r, l, "get", name, "")
-		if err != nil {
-			return nil, err
-		}
+		at := scopeNamed(r, l)
 		ctx, role := r.Request.Context(), h.Bindings.RoleAt(name, at, "")
 		if by := request.UserFrom(ctx); role == "" && by != nil && by.GetName() == name {
 			return nil, removal.NotMember(name, at.String()) // everyone may ask this about themselves: it must not show which scopes exist
@@ -167,10 +162,7 @@ func (h *Handler) getMember(l *binding.Scope) web.Handler {
 func (h *Handler) memberRoles(l *binding.Scope) web.Handler {
 	return func(r *restful.Request) (any, error) {
 		name := r.PathParameter("member")
-		at, err := scopeNamed(r, l, "get", name, l.RoleResource)
-		if err != nil {
-			return nil, err
-		}
+		at := scopeNamed(r, l)
 		u := h.Users.ByName(name)
 		if u == nil || u.Deleting {
 			return nil, removal.NotMember(name, at.String())
@@ -183,25 +175,13 @@ func (h *Handler) memberRoles(l *binding.Scope) web.Handler {
 	}
 }
 
-// scopeOf returns the scope that the path names, after the route check. It is a 404 if the scope does not exist.
-func (h *Handler) scopeOf(r *restful.Request, l *binding.Scope, verb, name string) (authz.BindingScope, error) {
-	at, err := scopeNamed(r, l, verb, name, "")
-	if err != nil {
-		return at, err
-	}
+// scopeOf returns the scope that the path names. It is a 404 if the scope does not exist.
+func (h *Handler) scopeOf(r *restful.Request, l *binding.Scope) (authz.BindingScope, error) {
+	at := scopeNamed(r, l)
 	return at, h.Bindings.Exists(r.Request.Context(), at)
 }
 
-// scopeNamed is scopeOf for scopes that need not exist, and for sub-resources of a member.
-func scopeNamed(r *restful.Request, l *binding.Scope, verb, name, subresource string) (authz.BindingScope, error) {
-	at := authz.BindingScope{Scope: l.Kind, Workspace: r.PathParameter("workspace"), Namespace: r.PathParameter("namespace")}
-	info := request.InfoFrom(r.Request.Context())
-	if !wire.IsHere(info) || info.Resource != l.MemberResource && (l.Kind != request.Namespace || info.Resource != authz.LegacyMembers) ||
-		info.Name != name || info.Subresource != subresource || info.Workspace != at.Workspace || info.Namespace != at.Namespace {
-		return at, status.NoResource()
-	}
-	if info.Verb != verb {
-		return at, apierrors.NewMethodNotSupported(schema.GroupResource{Group: wire.Group, Resource: info.Resource}, info.Verb)
-	}
-	return at, nil
+// scopeNamed is scopeOf for scopes that need not exist.
+func scopeNamed(r *restful.Request, l *binding.Scope) authz.BindingScope {
+	return authz.BindingScope{Scope: l.Kind, Workspace: r.PathParameter("workspace"), Namespace: r.PathParameter("namespace")}
 }

@@ -36,7 +36,7 @@ type Member struct {
 // happened to each member.
 func (h *Handler) addMembers(l *binding.Scope) web.Handler {
 	return func(r *restful.Request) (any, error) {
-		at, err := h.scopeOf(r, l, "create", "")
+		at, err := h.scopeOf(r, l)
 		if err != nil {
 			return nil, err
 		}
@@ -104,7 +104,7 @@ func (h *Handler) planMember(r *restful.Request, l *binding.Scope, at authz.Bind
 func (h *Handler) changeMember(l *binding.Scope) web.Handler {
 	return func(r *restful.Request) (any, error) {
 		name := r.PathParameter("member")
-		at, err := h.scopeOf(r, l, "update", name)
+		at, err := h.scopeOf(r, l)
 		if err != nil {
 			return nil, err
 		}
@@ -137,7 +137,7 @@ func (h *Handler) changeMember(l *binding.Scope) web.Handler {
 func (h *Handler) removeMember(l *binding.Scope) web.Handler {
 	return func(r *restful.Request) (any, error) {
 		name := r.PathParameter("member")
-		at, err := h.scopeOf(r, l, "delete", name)
+		at, err := h.scopeOf(r, l)
 		if err != nil {
 			return nil, err
 		}

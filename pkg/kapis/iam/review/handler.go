@@ -183,13 +183,11 @@ type requester struct {
 	about map[string]bool
 }
 
-// requester returns the caller, after the route check.
+// requester returns the caller.
 func (v *Handler) requester(r *restful.Request, resource string) (*requester, error) {
 	ctx := r.Request.Context()
-	info, u := request.InfoFrom(ctx), request.UserFrom(ctx)
-	if info == nil || u == nil || u.GetName() == "" || info.APIGroup != wire.Group || info.APIVersion != wire.Version ||
-		info.Resource != resource ||
-		info.Subresource != "" || info.Name != "" || info.Namespace != "" || info.Workspace != "" {
+	u := request.UserFrom(ctx)
+	if u == nil || u.GetName() == "" {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: wire.Group, Resource: resource}, "")
 	}
 	return &requester{Handler: v, user: u, about: map[string]bool{}}, nil

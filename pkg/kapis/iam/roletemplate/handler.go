@@ -64,7 +64,7 @@ func (h *Handler) MountOlder(ws *restful.WebService) {
 // roleTemplates answers with the templates of the user's roles at a scope, and those all of whose rules the user holds there by roles
 // of wider scopes. A user who holds everything has all templates of the scope.
 func (h *Handler) roleTemplates(r *restful.Request) (any, error) {
-	u, err := h.Target.Named(r, "roletemplates")
+	u, err := h.Target.Named(r)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (h *Handler) holds(who user.Info, at authz.BindingScope, template string) b
 
 // globalRoles lists the roles that a user has on the platform.
 func (h *Handler) globalRoles(r *restful.Request) (any, error) {
-	u, err := h.Target.Named(r, "globalroles")
+	u, err := h.Target.Named(r)
 	if err != nil {
 		return nil, err
 	}

@@ -39,13 +39,9 @@ type Users struct {
 	Guard  Guard
 }
 
-// Named returns the user whom the path names, after checking that this path and sub-resource are what was authorized.
-func (t *Users) Named(r *restful.Request, subresource string) (*iam.User, error) {
-	info, name := request.InfoFrom(r.Request.Context()), r.PathParameter("user")
-	if !wire.IsHere(info) || info.Resource != "users" || info.Subresource != subresource ||
-		info.Name != name || info.Namespace != "" || info.Workspace != "" {
-		return nil, apierrors.NewNotFound(schema.GroupResource{Group: wire.Group, Resource: "users"}, name)
-	}
+// Named returns the user whom the path names.
+func (t *Users) Named(r *restful.Request) (*iam.User, error) {
+	name := r.PathParameter("user")
 	u := t.Index.ByName(name)
 	if u == nil || u.Deleting {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: wire.Group, Resource: "users"}, name)
@@ -54,8 +50,8 @@ func (t *Users) Named(r *restful.Request, subresource string) (*iam.User, error)
 }
 
 // Changeable returns the user whom the path names, after the escalation check.
-func (t *Users) Changeable(r *restful.Request, subresource string) (*iam.User, error) {
-	u, err := t.Named(r, subresource)
+func (t *Users) Changeable(r *restful.Request) (*iam.User, error) {
+	u, err := t.Named(r)
 	if err != nil {
 		return nil, err
 	}

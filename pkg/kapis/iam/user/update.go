@@ -22,7 +22,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/redaction"
-	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -41,7 +40,7 @@ type edit struct {
 // replaceUser replaces a User. The password, which has a route of its own, stays, and of the status only the state may change, to
 // Active or Disabled. The annotation globalrole asks for that role.
 func (h *Handler) replaceUser(r *restful.Request) (any, error) {
-	e, err := h.edit(r, "update")
+	e, err := h.edit(r)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +64,7 @@ func (h *Handler) replaceUser(r *restful.Request) (any, error) {
 
 // patchUser applies a JSON patch or a merge patch. An array is a JSON patch under any Content-Type, as the console sends it.
 func (h *Handler) patchUser(r *restful.Request) (any, error) {
-	e, err := h.edit(r, "patch")
+	e, err := h.edit(r)
 	if err != nil {
 		return nil, err
 	}
@@ -84,13 +83,10 @@ func (h *Handler) patchUser(r *restful.Request) (any, error) {
 	return h.change(r, e)
 }
 
-func (h *Handler) edit(r *restful.Request, verb string) (*edit, error) {
-	u, err := h.Target.Changeable(r, "")
+func (h *Handler) edit(r *restful.Request) (*edit, error) {
+	u, err := h.Target.Changeable(r)
 	if err != nil {
 		return nil, err
-	}
-	if v := request.InfoFrom(r.Request.Context()).Verb; v != verb {
-		return nil, apierrors.NewMethodNotSupported(schema.GroupResource{Group: wire.Group, Resource: "users"}, v)
 	}
 	query, err := web.WriteParameters(r.Request)
 	return &edit{user: u, query: query, self: target.IsSelf(r, u)}, err
@@ -299,7 +295,7 @@ func (h *Handler) planRole(ctx context.Context, name, role string, query url.Val
 
 // deleteUser deletes another user.
 func (h *Handler) deleteUser(r *restful.Request) (any, error) {
-	e, err := h.edit(r, "delete")
+	e, err := h.edit(r)
 	if err != nil {
 		return nil, err
 	}

@@ -3,8 +3,6 @@ package wire
 
 import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 // The group and the versions of the routes.
@@ -18,9 +16,4 @@ const (
 // Resource returns a resource of the group, by its plural.
 func Resource(plural string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: Group, Version: Version, Resource: plural}
-}
-
-// IsHere reports whether a request is for this group, in one of the served versions.
-func IsHere(i *request.Info) bool {
-	return i != nil && i.IsResource && !i.IsKubernetes && i.APIGroup == Group && (i.APIVersion == Version || i.APIVersion == OlderVersion)
 }

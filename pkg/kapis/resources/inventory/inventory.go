@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/component"
-	"kapis.dev/ks-apiserver/pkg/kapis/resources/routecheck"
 	"kapis.dev/ks-apiserver/pkg/overview"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/resource"
@@ -69,38 +68,34 @@ func (i *Handler) MountV1alpha3(ws *restful.WebService) {
 
 // mountOverview adds the counts of v1alpha3.
 func (i *Handler) mountOverview(ws *restful.WebService) {
-	metrics := routecheck.Route{Verb: "list", Resource: "metrics"}
-	ws.Route(ws.GET("/metrics").To(routecheck.Only(metrics, i.clusterMetrics)).
+	ws.Route(ws.GET("/metrics").To(web.Handle(i.clusterMetrics)).
 		Operation("getClusterOverview").Doc("Numbers of objects in the cluster").Writes(overview.Metrics{}))
-	ws.Route(routecheck.Namespaced(ws, ws.GET("/namespaces/{namespace}/metrics")).To(routecheck.Only(metrics, i.namespaceMetrics)).
+	ws.Route(web.Namespaced(ws, ws.GET("/namespaces/{namespace}/metrics")).To(web.Handle(i.namespaceMetrics)).
 		Operation("getNamespaceOverview").Doc("Numbers of objects in a namespace").Writes(overview.Metrics{}))
 }
 
 // MountComponents adds the components, which are the same in both versions.
 func (i *Handler) MountComponents(ws *restful.WebService, id string) {
-	ws.Route(ws.GET("/components").To(routecheck.Only(routecheck.Route{Verb: "list", Resource: "components"}, i.listComponents)).
+	ws.Route(ws.GET("/components").To(web.Handle(i.listComponents)).
 		Operation("listComponents" + id).Doc("How the components of the platform are").Writes([]component.Status{}))
-	ws.Route(ws.GET("/components/{component}").To(routecheck.Only(routecheck.Route{Verb: "get", Resource: "components",
-		NameParam: "component"}, i.component)).
+	ws.Route(ws.GET("/components/{component}").To(web.Handle(i.component)).
 		Operation("getComponent"+id).Doc("How a component of the platform is").Returns(http.StatusOK, "OK", component.Status{}).
 		Param(ws.PathParameter("component", "name of the component's Service")).
 		Returns(http.StatusNotFound, "there is no such component", nil))
-	ws.Route(ws.GET("/componenthealth").To(routecheck.Only(routecheck.Route{Verb: "list", Resource: "componenthealth"}, i.health)).
+	ws.Route(ws.GET("/componenthealth").To(web.Handle(i.health)).
 		Operation("getSystemHealth" + id).Doc("How the components and the nodes are").Writes(component.Health{}))
 }
 
 // MountQuotas adds the quotas and the counts of abnormal objects, of v1alpha2.
 func (i *Handler) MountQuotas(ws *restful.WebService) {
-	quotas := routecheck.Route{Verb: "list", Resource: "quotas"}
-	ws.Route(ws.GET("/quotas").To(routecheck.Only(quotas, i.clusterQuotas)).
+	ws.Route(ws.GET("/quotas").To(web.Handle(i.clusterQuotas)).
 		Operation("getClusterQuotas").Doc("What is used in the cluster").Writes(overview.Quota{}))
-	ws.Route(routecheck.Namespaced(ws, ws.GET("/namespaces/{namespace}/quotas")).To(routecheck.Only(quotas, i.namespaceQuotas)).
+	ws.Route(web.Namespaced(ws, ws.GET("/namespaces/{namespace}/quotas")).To(web.Handle(i.namespaceQuotas)).
 		Operation("getNamespaceQuotas").Doc("What is used in a namespace, of what may be used").Writes(overview.Quota{}))
-	abnormal := routecheck.Route{Verb: "list", Resource: "abnormalworkloads"}
 	for _, at := range []struct{ path, id string }{{"", "Cluster"}, {"/namespaces/{namespace}", "Namespace"}} {
-		b := ws.GET(at.path + "/abnormalworkloads").To(routecheck.Only(abnormal, i.abnormal))
+		b := ws.GET(at.path + "/abnormalworkloads").To(web.Handle(i.abnormal))
 		if at.path != "" {
-			b = routecheck.Namespaced(ws, b)
+			b = web.Namespaced(ws, b)
 		}
 		ws.Route(b.Operation("get" + at.id + "AbnormalWorkloads").Writes(overview.Abnormal{}).
 			Doc("Numbers of workloads that are not as they should be"))
@@ -118,11 +113,10 @@ func (i *Handler) MountRevisions(ws *restful.WebService) {
 		{"deployments", "deployment", "Deployment", "The ReplicaSet of a former revision", i.revisions.Deployment, appsv1.ReplicaSet{}},
 		{"statefulsets", "statefulset", "StatefulSet", "A StatefulSet as it was", i.revisions.StatefulSet, appsv1.StatefulSet{}},
 	} {
-		ws.Route(routecheck.Namespaced(ws, ws.GET("/namespaces/{namespace}/"+w.plural+"/{"+w.name+"}/revisions/{revision}")).
-			To(routecheck.Only(routecheck.Route{Verb: "get", Resource: w.plural, NameParam: w.name, Subresource: "revisions"},
-				func(r *restful.Request) (any, error) {
-					return w.find(r.Request.Context(), r.PathParameter("namespace"), r.PathParameter(w.name), r.PathParameter("revision"))
-				})).
+		ws.Route(web.Namespaced(ws, ws.GET("/namespaces/{namespace}/"+w.plural+"/{"+w.name+"}/revisions/{revision}")).
+			To(web.Handle(func(r *restful.Request) (any, error) {
+				return w.find(r.Request.Context(), r.PathParameter("namespace"), r.PathParameter(w.name), r.PathParameter("revision"))
+			})).
 			Operation("get"+w.id+"Revision").Doc(w.doc).Returns(http.StatusOK, "OK", w.sample).
 			Param(ws.PathParameter(w.name, "name of the workload")).
 			Param(ws.PathParameter("revision", "number of the revision")).

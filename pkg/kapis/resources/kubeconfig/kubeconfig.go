@@ -8,9 +8,9 @@ import (
 	"net/http"
 	"os"
 
-	"kapis.dev/ks-apiserver/pkg/kapis/resources/routecheck"
 	"kapis.dev/ks-apiserver/pkg/kubeconfig"
 	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/web"
 
 	restful "github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -51,8 +51,7 @@ func (k *Handler) Mount(ws *restful.WebService) {
 	if k == nil {
 		return
 	}
-	w := routecheck.Route{Verb: "get", Resource: "users", NameParam: "user", Subresource: "kubeconfig"}
-	ws.Route(ws.GET("/users/{user}/kubeconfig").To(routecheck.Only(w, k.get)).Produces("application/yaml", restful.MIME_JSON).
+	ws.Route(ws.GET("/users/{user}/kubeconfig").To(web.Handle(k.get)).Produces("application/yaml", restful.MIME_JSON).
 		Operation("getUserKubeconfig").Doc("A kubeconfig for a user: one without a credential, with which the plugin kubectl-ks logs in, or"+
 		" one with a client certificate").
 		Param(ws.PathParameter("user", "name of the user")).

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/git"
-	"kapis.dev/ks-apiserver/pkg/kapis/resources/routecheck"
 	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/registry"
 	"kapis.dev/ks-apiserver/pkg/resource"
@@ -72,9 +71,9 @@ func (m *Handler) CloseIdleConnections() {
 	m.git.CloseIdleConnections()
 }
 
-// remote returns a handler for the route w, which is refused while too many others run.
-func (m *Handler) remote(w routecheck.Route, h web.Handler) restful.RouteFunction {
-	return routecheck.Only(w, func(r *restful.Request) (any, error) {
+// remote returns a route's function that runs h, and refuses while too many others run.
+func (m *Handler) remote(h web.Handler) restful.RouteFunction {
+	return web.Handle(func(r *restful.Request) (any, error) {
 		select {
 		case m.asked <- struct{}{}:
 			defer func() { <-m.asked }()
@@ -95,19 +94,19 @@ func (m *Handler) MountV1alpha3(ws *restful.WebService) {
 	}
 	const ns = "/namespaces/{namespace}"
 	secret := ws.QueryParameter("secret", "name of a Secret of the namespace with the registry's account")
-	ws.Route(routecheck.Namespaced(ws, ws.POST(ns+"/registrysecrets/{secret}/verify")).
-		To(m.remote(routecheck.Route{Verb: "create", Resource: "registrysecrets", NameParam: "secret", Subresource: "verify"}, m.verifySecret)).
+	ws.Route(web.Namespaced(ws, ws.POST(ns+"/registrysecrets/{secret}/verify")).
+		To(m.remote(m.verifySecret)).
 		Operation("verifyImageRepositorySecret").Doc("Log in to the registries of a Secret").
 		Param(ws.PathParameter("secret", "name of the Secret, which need not exist yet")).
 		Consumes(restful.MIME_JSON).Reads(corev1.Secret{}).Returns(http.StatusOK, "OK", corev1.Secret{}).
 		Returns(http.StatusBadRequest, "why a login failed", nil))
-	ws.Route(routecheck.Namespaced(ws, ws.GET(ns+"/imageconfig")).
-		To(m.remote(routecheck.Route{Verb: "list", Resource: "imageconfig"}, m.imageConfig)).
+	ws.Route(web.Namespaced(ws, ws.GET(ns+"/imageconfig")).
+		To(m.remote(m.imageConfig)).
 		Operation("getImageConfig").Doc("The configuration of an image (OCI image specification)").Returns(http.StatusOK, "OK", v1.ConfigFile{}).
 		Param(ws.QueryParameter("image", "name of the image, such as nginx:1.29").Required(true)).Param(secret).
 		Returns(http.StatusNotFound, "there is no such image", nil))
-	tags := routecheck.Namespaced(ws, ws.GET(ns+"/repositorytags")).
-		To(m.remote(routecheck.Route{Verb: "list", Resource: "repositorytags"}, m.tags)).
+	tags := web.Namespaced(ws, ws.GET(ns+"/repositorytags")).
+		To(m.remote(m.tags)).
 		Operation("getRepositoryTags").Doc("The tags of a repository").Writes(repositoryTags{}).
 		Param(ws.QueryParameter("repository", "name of the repository, such as nginx").Required(true)).Param(secret)
 	for _, p := range resource.Parameters() {
@@ -116,7 +115,7 @@ func (m *Handler) MountV1alpha3(ws *restful.WebService) {
 		}
 	}
 	ws.Route(tags)
-	ws.Route(routecheck.Namespaced(ws, ws.GET(ns+"/images")).To(m.remote(routecheck.Route{Verb: "list", Resource: "images"}, m.search)).
+	ws.Route(web.Namespaced(ws, ws.GET(ns+"/images")).To(m.remote(m.search)).
 		Operation("searchImages").Doc("Repositories by a part of their names, in Docker Hub or the Harbor of a Secret").
 		Returns(http.StatusOK, "OK", foundImages{}).
 		Param(ws.QueryParameter("q", "part of the name").Required(true)).Param(secret).
@@ -125,18 +124,18 @@ func (m *Handler) MountV1alpha3(ws *restful.WebService) {
 
 // MountV1alpha2 adds the older routes.
 func (m *Handler) MountV1alpha2(ws *restful.WebService) {
-	ws.Route(ws.POST("/registry/verify").To(m.remote(routecheck.Route{Verb: "create", Resource: "registry", Name: "verify"}, m.verifyAccount)).
+	ws.Route(ws.POST("/registry/verify").To(m.remote(m.verifyAccount)).
 		Operation("verifyRegistryCredential").Doc("Log in to a registry").
 		Consumes(restful.MIME_JSON).Reads(registryAccount{}).Returns(http.StatusOK, "the login works", nil).
 		Returns(http.StatusBadRequest, "why it does not", nil))
-	ws.Route(ws.GET("/registry/blob").To(m.remote(routecheck.Route{Verb: "get", Resource: "registry", Name: "blob"}, m.blob)).
+	ws.Route(ws.GET("/registry/blob").To(m.remote(m.blob)).
 		Operation("getRegistryEntry").Doc("The manifest and the configuration of an image").Returns(http.StatusOK, "OK", imageDetails{}).
 		Param(ws.QueryParameter("image", "name of the image, such as nginx:1.29").Required(true)).
 		Param(ws.QueryParameter("namespace", "namespace of the Secret")).
 		Param(ws.QueryParameter("secret", "name of a Secret with the registry's account")).
 		Param(ws.QueryParameter("insecure", "true: take an unverified certificate, or no TLS").DataType("boolean")).
 		Returns(http.StatusNotFound, "there is no such image", nil))
-	ws.Route(ws.POST("/git/verify").To(m.remote(routecheck.Route{Verb: "create", Resource: "git", Name: "verify"}, m.verifyGit)).
+	ws.Route(ws.POST("/git/verify").To(m.remote(m.verifyGit)).
 		Operation("verifyGitCredential").Doc("Ask a Git server for a repository, with the account of a Secret").
 		Consumes(restful.MIME_JSON).Reads(gitAccount{}).Returns(http.StatusOK, "OK", message{}).
 		Returns(http.StatusBadRequest, "why it can't be read", nil).Returns(http.StatusNotFound, "there is no such repository", nil))

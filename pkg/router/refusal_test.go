@@ -1,4 +1,4 @@
-package apiserver
+package router
 
 import (
 	"encoding/json"
@@ -19,7 +19,7 @@ func TestRefusalsOfTypesSayWhatIsTaken(t *testing.T) {
 	nothing := web.Handle(func(*restful.Request) (any, error) { return nil, nil })
 	ws.Route(ws.PATCH("/things/{name}").To(nothing).Consumes("application/merge-patch+json", "application/json-patch+json"))
 	ws.Route(ws.PUT("/things/{name}").To(nothing).Consumes("application/json"))
-	routes, err := newRoutes([]*restful.WebService{ws})
+	routes, err := NewContainer([]*restful.WebService{ws})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package apiserver
+package router
 
 import (
 	"io"
@@ -13,23 +13,42 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
-	kapisconfig "kapis.dev/ks-apiserver/pkg/kapis/config"
-	"kapis.dev/ks-apiserver/pkg/kapis/dynamic"
-	"kapis.dev/ks-apiserver/pkg/kapis/resources"
-	kapisversion "kapis.dev/ks-apiserver/pkg/kapis/version"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
+// someServices are routes of the forms that the server's have.
 func someServices() []*restful.WebService {
-	all := kapisversion.Handler{}.WebServices()
-	all = append(all, kapisconfig.Handler{}.V1alpha2(), (&resources.V1alpha3{}).WebService())
-	return append(all, dynamic.WebServices(&dynamic.Handler{})...)
+	kinds := []string{"/{resources}", "/{resources}/{name}", "/namespaces/{namespace}/{resources}", "/namespaces/{namespace}/{resources}/{name}"}
+	generic := append([]string{}, kinds...)
+	for _, in := range []string{"/workspaces/{workspace}", "/workspaces/{workspace}/namespaces/{namespace}"} {
+		generic = append(generic, in+"/{resources}", in+"/{resources}/{name}")
+	}
+	for _, path := range generic {
+		generic = append(generic, "/watch"+path)
+	}
+	var all []*restful.WebService
+	for _, s := range []struct {
+		root  string
+		paths []string
+	}{
+		{"/version", []string{""}}, {"/kapis/version", []string{""}},
+		{"/kapis/config.kubesphere.io/v1alpha2", []string{"/configs/configz"}},
+		{"/kapis/resources.kubesphere.io/v1alpha3", kinds},
+		{"/kapi/{version}", generic}, {"/kapis/{group}/{version}", generic},
+	} {
+		ws := new(restful.WebService).Path(s.root).Produces(restful.MIME_JSON)
+		for _, path := range s.paths {
+			ws.Route(ws.GET(path).To(web.Handle(func(*restful.Request) (any, error) { return nil, nil })))
+		}
+		all = append(all, ws)
+	}
+	return all
 }
 
-func someRouter(tb testing.TB, services []*restful.WebService) *router {
+func someRouter(tb testing.TB, services []*restful.WebService) *Selector {
 	tb.Helper()
-	r, err := newRouter(services)
+	r, err := New(services)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -50,7 +69,7 @@ func TestTheShortWayLeadsWhereCurlyRouterDoes(t *testing.T) {
 		if accept != "" {
 			req.Header.Set("Accept", accept)
 		}
-		ws, route, err := r.SelectRoute(services, req)
+		ws, route, _, err := r.choose(services, req)
 		wantWS, want, wantErr := restful.CurlyRouter{}.SelectRoute(services, req)
 		if (err == nil) != (wantErr == nil) || err == nil && (ws != wantWS || route.Path != want.Path || route.Method != want.Method) {
 			t.Fatalf("%s %s (Accept %q): %+v %v, want %+v %v", method, path, accept, route, err, want, wantErr)
@@ -85,7 +104,7 @@ func listsOf(answer string) *restful.WebService {
 // S1, S2: a decision for a partial list permits only routes that say that they support partial lists; any other refuses in the words of filter.Authorize, and
 // so do all if there is no decision.
 func TestOnlyMarkedRoutesAnswerWithAPart(t *testing.T) {
-	routes, err := newRoutes(append(someServices(), listsOf("all of it")))
+	routes, err := NewContainer(append(someServices(), listsOf("all of it")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +154,7 @@ func TestOnlyMarkedRoutesAnswerWithAPart(t *testing.T) {
 
 // A request that was not even parsed reaches no route.
 func TestRoutesRefuseWhatPassedNoFilter(t *testing.T) {
-	routes, err := newRoutes([]*restful.WebService{listsOf("all of it")})
+	routes, err := NewContainer([]*restful.WebService{listsOf("all of it")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +172,7 @@ func TestParametersAreThoseOfGoRestful(t *testing.T) {
 		ws.Route(ws.GET(path).To(func(r *restful.Request, _ *restful.Response) { got = r.PathParameters() }))
 	}
 	services := []*restful.WebService{ws}
-	ours, err := newRoutes(services)
+	ours, err := NewContainer(services)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +186,8 @@ func TestParametersAreThoseOfGoRestful(t *testing.T) {
 		for range random.IntN(6) {
 			path += "/" + []string{"fixed", "to", "a", "b:c", "{d}", "*"}[random.IntN(6)]
 		}
-		req := httptest.NewRequest(http.MethodGet, "/", nil).WithContext(allowed)
+		req := httptest.NewRequest(http.MethodGet, "/", nil)
+		req = req.WithContext(request.WithInfo(allowed, &request.Info{Verb: "get", Path: path}))
 		req.URL.Path = path
 		var each [2]map[string]string
 		for n, c := range [...]*restful.Container{ours, theirs} {
@@ -195,7 +215,7 @@ func TestRoutesWithOtherPatternsAreRefused(t *testing.T) {
 	}
 	ws := new(restful.WebService).Path("/x")
 	ws.Route(ws.GET("/{a:[0-9]+}").To(func(*restful.Request, *restful.Response) {}))
-	if _, err := newRouter([]*restful.WebService{ws}); err == nil {
+	if _, err := New([]*restful.WebService{ws}); err == nil {
 		t.Error("a router is made of it")
 	}
 }
@@ -203,7 +223,11 @@ func TestRoutesWithOtherPatternsAreRefused(t *testing.T) {
 func BenchmarkRouter(b *testing.B) {
 	services := someServices()
 	req := httptest.NewRequest(http.MethodGet, "/kapis/resources.kubesphere.io/v1alpha3/namespaces/default/pods", nil)
-	req = req.WithContext(authz.WithDecision(b.Context(), authz.Allow("", "")))
+	info, err := request.Parse(req)
+	if err != nil {
+		b.Fatal(err)
+	}
+	req = req.WithContext(request.WithInfo(authz.WithDecision(b.Context(), authz.Allow("", "")), info))
 	for name, r := range map[string]restful.RouteSelector{"ours": someRouter(b, services), "curly": restful.CurlyRouter{}} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -213,5 +237,74 @@ func BenchmarkRouter(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// S2: what the router and Parse read differently is refused, and so is a watch by a route that does not say that it watches.
+func TestARouteAnswersOnlyWhatWasAuthorized(t *testing.T) {
+	ws := new(restful.WebService).Path("/kapis/{group}/{version}").Produces(restful.MIME_JSON)
+	answer := web.Handle(func(*restful.Request) (any, error) { return "answered", nil })
+	ws.Route(ws.GET("/{resources}").To(answer).Metadata(web.MetadataWatch, true).Produces(restful.MIME_JSON, "text/event-stream"))
+	ws.Route(ws.GET("/{resources}/{name}").To(answer))
+	ws.Route(ws.GET("/namespaces/{namespace}/{resources}").To(answer))
+	ws.Route(ws.GET("/watch/{resources}/{name}").To(answer))
+	ws.Route(ws.GET("/{resources}/{name}/{subresource}").To(answer).Produces("*/*"))
+	ws.Route(ws.PUT("/{resources}/{name}/{subresource}").To(answer))
+	routes, err := NewContainer([]*restful.WebService{ws})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for claim, c := range map[string]struct {
+		method, path, accept string
+		code                 int
+	}{
+		"AList":                         {"GET", "/kapis/apps/v1/deployments", "", 200},
+		"AWatch":                        {"GET", "/kapis/apps/v1/deployments?watch=true", "", 200},
+		"AWatchTheLongWay":              {"GET", "/kapis/apps/v1/deployments?watch=true", "application/json, */*", 200},
+		"AWatchWhereThereIsNone":        {"GET", "/kapis/apps/v1/namespaces/a/deployments?watch=true", "", 405},
+		"AListWhereThereIsNoWatch":      {"GET", "/kapis/apps/v1/namespaces/a/deployments", "", 200},
+		"AWatchOfOne":                   {"GET", "/kapis/apps/v1/watch/deployments/a", "", 200},
+		"One":                           {"GET", "/kapis/apps/v1/deployments/a", "", 200},
+		"AStatusIsNoKind":               {"GET", "/kapis/apps/v1/namespaces/a/status", "", 404},
+		"AStatusIsNoKindTheLongWay":     {"GET", "/kapis/apps/v1/namespaces/a/status", "text/html, */*", 404},
+		"AWriteOfAStatus":               {"PUT", "/kapis/apps/v1/namespaces/a/status", "", 200},
+		"AWorkspaceIsNoKind":            {"PUT", "/kapis/apps/v1/workspaces/w/deployments", "", 404},
+		"ANamespaceIsNoKind":            {"PUT", "/kapis/apps/v1/namespaces/a/deployments", "", 404},
+		"AListThatTheClientDoesNotTake": {"GET", "/kapis/apps/v1/namespaces/a/deployments", "application/yaml", 406},
+		"NoRoute":                       {"GET", "/kapis/apps/v1", "", 404},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			r := httptest.NewRequest(c.method, c.path, nil)
+			if c.accept != "" {
+				r.Header.Set("Accept", c.accept)
+			}
+			info, err := request.Parse(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := httptest.NewRecorder()
+			routes.Dispatch(w, r.WithContext(request.WithInfo(authz.WithDecision(r.Context(), authz.Allow("", "")), info)))
+			if w.Code != c.code {
+				t.Errorf("got %d %s, want %d", w.Code, w.Body, c.code)
+			}
+			// The same path with what was authorized for another one, or for none.
+			for claim, other := range map[string]*request.Info{
+				"none": nil, "another": {IsResource: true, Verb: info.Verb, APIPrefix: "kapis", APIGroup: "apps", APIVersion: "v1", Resource: "secrets"},
+			} {
+				w := httptest.NewRecorder()
+				routes.Dispatch(w, r.WithContext(request.WithInfo(authz.WithDecision(r.Context(), authz.Allow("", "")), other)))
+				if w.Code == http.StatusOK {
+					t.Errorf("answered what was authorized for %s", claim)
+				}
+			}
+		})
+	}
+}
+
+func TestARouteWithAParameterThatNothingAuthorizesIsRefused(t *testing.T) {
+	ws := new(restful.WebService).Path("/kapis/x/v1")
+	ws.Route(ws.GET("/things/{rest:*}").To(func(*restful.Request, *restful.Response) {}))
+	if _, err := NewContainer([]*restful.WebService{ws}); err == nil {
+		t.Error("a router is made of it")
 	}
 }

@@ -1,4 +1,6 @@
-package apiserver
+// Package router finds the route of a request, and refuses a request whose route would read its path differently than it was authorized.
+// So handlers take their parameters from the route, and compare nothing.
+package router
 
 import (
 	"errors"
@@ -8,24 +10,32 @@ import (
 	"strings"
 
 	restful "github.com/emicklei/go-restful/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 // maxSegments bounds the paths that the fast path handles.
 const maxSegments = 16
 
-// router is restful.CurlyRouter with a fast path for the most frequent requests: a GET whose answer may be JSON. The fast path allocates
+// Selector is restful.CurlyRouter with a fast path for the most frequent requests: a GET whose answer may be JSON. The fast path allocates
 // nothing, which halves what a list of ten allocates in all. It chooses as CurlyRouter does, and leaves to it everything that it does not
 // recognize, such as refusals.
 //
-// Whichever of the two chose a route, the decision on the request must permit it there: a decision that allows it, or one for a partial
-// list, on a route that restricts its answer to it.
-type router struct {
+// Whichever of the two chose a route, two things must hold. The decision on the request permits it there: a decision that allows it, or
+// one for a partial list, on a route that restricts its answer to it. And the route reads in the path what was authorized.
+type Selector struct {
 	restful.CurlyRouter
 	services []service
+	patterns map[routeKey]*request.Pattern
 }
+
+// routeKey is what the pattern of a route depends on.
+type routeKey struct{ method, path string }
 
 type service struct {
 	*restful.WebService
@@ -36,24 +46,32 @@ type service struct {
 
 type get struct {
 	route    *restful.Route
+	pattern  *request.Pattern
 	segments []string
 	fixed    int
 }
 
-// newRouter returns the router of services. It refuses routes whose parameters ExtractParameters does not understand.
-func newRouter(services []*restful.WebService) (*router, error) {
-	r := &router{}
+// New returns the selector of services. It refuses routes whose parameters ExtractParameters does not understand, and those whose
+// parameters nothing that is authorized corresponds to.
+func New(services []*restful.WebService) (*Selector, error) {
+	r := &Selector{patterns: map[routeKey]*request.Pattern{}}
 	for _, ws := range services {
 		s := service{WebService: ws, root: segments(ws.RootPath())}
 		routes := ws.Routes()
 		for i := range routes {
-			if err := plain(routes[i].Path); err != nil {
+			route := &routes[i]
+			if err := plain(route.Path); err != nil {
 				return nil, err
 			}
-			if routes[i].Method != http.MethodGet {
+			pattern, err := request.ParsePattern(route.Method, route.Path)
+			if err != nil {
+				return nil, err
+			}
+			r.patterns[routeKey{route.Method, route.Path}] = pattern
+			if route.Method != http.MethodGet {
 				continue
 			}
-			g := get{route: &routes[i], segments: segments(routes[i].Path)}
+			g := get{route: route, pattern: pattern, segments: segments(route.Path)}
 			for _, segment := range g.segments {
 				if !isParameter(segment) {
 					g.fixed++
@@ -82,16 +100,53 @@ func plain(pattern string) error {
 	return nil
 }
 
-// SelectRoute implements restful.RouteSelector.
-func (r *router) SelectRoute(all []*restful.WebService, req *http.Request) (*restful.WebService, *restful.Route, error) {
-	ws, route, err := r.choose(all, req)
+// SelectRoute implements restful.RouteSelector. What may not be served gets a route that refuses it.
+func (r *Selector) SelectRoute(all []*restful.WebService, req *http.Request) (*restful.WebService, *restful.Route, error) {
+	ws, route, pattern, err := r.choose(all, req)
 	if err != nil {
 		return ws, nil, withTypes(err, all, req)
 	}
 	if !mayPass(authz.DecisionFrom(req.Context()), route) {
 		return ws, nil, restful.NewError(http.StatusForbidden, "403: Forbidden")
 	}
-	return ws, route, err
+	info := request.InfoFrom(req.Context())
+	if !reads(pattern, info, req) {
+		if err := r.unacceptable(all, req, info); err != nil {
+			return ws, nil, err
+		}
+		return ws, refusing(status.NoResource()), nil
+	}
+	if !pattern.HasVerb(info.Verb) || info.Verb == "watch" && !pattern.IsWatch() && route.Metadata[web.MetadataWatch] != true {
+		kind := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
+		return ws, refusing(apierrors.NewMethodNotSupported(kind, info.Verb)), nil // a right to watch is no right to read
+	}
+	return ws, route, nil
+}
+
+// reads reports whether a route takes from the path what was authorized.
+func reads(p *request.Pattern, info *request.Info, req *http.Request) bool {
+	return p != nil && p.Reads(info, req.URL.Path)
+}
+
+// unacceptable returns an error for a request whose own route produces nothing that the client accepts, so that another one was chosen:
+// the paths of some lists look like those of sub-resources.
+func (r *Selector) unacceptable(all []*restful.WebService, req *http.Request, info *request.Info) error {
+	if len(req.Header["Accept"]) == 0 {
+		return nil
+	}
+	open := *req
+	open.Header = req.Header.Clone()
+	open.Header.Del("Accept")
+	_, route, pattern, err := r.choose(all, &open)
+	if err != nil || !reads(pattern, info, req) {
+		return nil
+	}
+	return restful.NewError(http.StatusNotAcceptable, "406: Not Acceptable. "+availableTypes+strings.Join(route.Produces, ", "))
+}
+
+// refusing returns a route that answers with an error.
+func refusing(err error) *restful.Route {
+	return &restful.Route{Function: web.Handle(func(*restful.Request) (any, error) { return nil, err })}
 }
 
 // mayPass reports whether a route may answer a request with this decision on it.
@@ -128,18 +183,22 @@ func consumed(all []*restful.WebService, req *http.Request) []string {
 	return out
 }
 
-func (r *router) choose(all []*restful.WebService, req *http.Request) (*restful.WebService, *restful.Route, error) {
+func (r *Selector) choose(all []*restful.WebService, req *http.Request) (*restful.WebService, *restful.Route, *request.Pattern, error) {
 	if req.Method == http.MethodGet && takesJSON(req.Header["Accept"]) {
-		if ws, route := r.find(req.URL.Path); route != nil {
-			return ws, route, nil
+		if ws, found := r.find(req.URL.Path); found != nil {
+			return ws, found.route, found.pattern, nil
 		}
 	}
-	return r.CurlyRouter.SelectRoute(all, req)
+	ws, route, err := r.CurlyRouter.SelectRoute(all, req)
+	if err != nil {
+		return ws, nil, nil, err
+	}
+	return ws, route, r.patterns[routeKey{route.Method, route.Path}], nil
 }
 
 // ExtractParameters implements restful.PathProcessor for segments that are "{name}" or "{name:*}", which stands for the rest of the path.
-// (newRouter refuses others.)
-func (r *router) ExtractParameters(route *restful.Route, _ *restful.WebService, path string) map[string]string {
+// (New refuses others.)
+func (r *Selector) ExtractParameters(route *restful.Route, _ *restful.WebService, path string) map[string]string {
 	values := map[string]string{}
 	pattern, path := strings.Trim(route.Path, "/"), strings.Trim(path, "/")
 	for pattern != "" {
@@ -168,7 +227,7 @@ func cut(path string) (segment, rest string) {
 	return path, ""
 }
 
-func (r *router) find(path string) (*restful.WebService, *restful.Route) {
+func (r *Selector) find(path string) (*restful.WebService, *get) {
 	var buf [maxSegments]string
 	asked := buf[:0]
 	for rest := strings.Trim(path, "/"); rest != ""; {
@@ -206,7 +265,7 @@ func (r *router) find(path string) (*restful.WebService, *restful.Route) {
 	if found == nil {
 		return nil, nil
 	}
-	return best.WebService, found.route
+	return best.WebService, found
 }
 
 // score returns a root's score as CurlyRouter compares roots: fixed segments count, the first ones most.
