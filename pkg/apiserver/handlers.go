@@ -20,6 +20,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/config"
 	kapiscluster "kapis.dev/ks-apiserver/pkg/kapis/cluster"
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic"
+	"kapis.dev/ks-apiserver/pkg/kapis/dynamic/read"
 	kapisiam "kapis.dev/ks-apiserver/pkg/kapis/iam"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/credential"
@@ -47,8 +48,10 @@ type routes struct{ *components }
 
 // webServices lists the API groups.
 func (p routes) webServices() []*restful.WebService {
-	kinds := &dynamic.Handler{Resources: p.resources, Streams: p.streams, Authorizer: p.may, AsCaller: p.caller(), Kube: p.kube,
-		Guard: p.guard}
+	kinds := &dynamic.Handler{
+		Handler: &read.Handler{Resources: p.resources, Streams: p.streams, Authorizer: p.may, AsCaller: p.caller()},
+		Kube:    p.kube, Guard: p.guard,
+	}
 	if p.members != nil {
 		kinds.ReducedQuery = p.members.ReducedQuery
 	}

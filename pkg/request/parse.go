@@ -249,6 +249,19 @@ func (i *Info) As(gr schema.GroupResource) *Info {
 	return &c
 }
 
+// ListOf returns the request for a list at a path of this server's own; of a workspace where it is not empty.
+func ListOf(group, version, plural, workspace string) *Info {
+	in := ""
+	if workspace != "" {
+		in = "/workspaces/" + workspace
+	}
+	i := &Info{
+		Verb: "list", Path: "/kapis/" + group + "/" + version + in + "/" + plural, Workspace: workspace,
+		APIPrefix: "kapis", APIGroup: group, APIVersion: version, Resource: plural, IsResource: true,
+	}
+	return i.As(schema.GroupResource{Group: group, Resource: plural}) // with the scope of the path
+}
+
 // OfCluster reports whether i is a list or a watch of all objects of a kind, at a path of this server's own.
 func (i *Info) OfCluster() bool {
 	return i.IsResource && !i.IsKubernetes && (i.Verb == "list" || i.Verb == "watch") &&

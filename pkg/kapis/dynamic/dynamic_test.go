@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic"
+	"kapis.dev/ks-apiserver/pkg/kapis/dynamic/read"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 
 	restful "github.com/emicklei/go-restful/v3"
 )
 
 func TestRoutes(t *testing.T) {
-	h := &dynamic.Handler{Resources: kapistest.NewService(t)}
+	h := &dynamic.Handler{Handler: &read.Handler{Resources: kapistest.NewService(t)}}
 	c := kapistest.Container(dynamic.WebServices(h)...)
 	const tenant = "/kapis/tenant.kubesphere.io/v1beta1"
 	for _, r := range []struct {
@@ -54,7 +55,7 @@ func TestRoutes(t *testing.T) {
 }
 
 func TestGroupsWithTheirOwnWebServiceMountTheRoutesToo(t *testing.T) {
-	h := &dynamic.Handler{Resources: kapistest.NewService(t)}
+	h := &dynamic.Handler{Handler: &read.Handler{Resources: kapistest.NewService(t)}}
 	own := new(restful.WebService)
 	own.Path("/kapis/tenant.kubesphere.io/v1beta1").Produces(restful.MIME_JSON)
 	own.Route(own.GET("/metrics").To(func(_ *restful.Request, r *restful.Response) { _, _ = r.Write([]byte("own")) }))

@@ -92,7 +92,7 @@ func (o *writeRequest) checkCollection(selectors url.Values) error {
 	if err != nil {
 		return err
 	}
-	raw, err := read(res)
+	raw, err := readAnswer(res)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (o *writeRequest) checkPatch(out outgoing, old *state) error {
 	if err != nil {
 		return err
 	}
-	object, err := read(res)
+	object, err := readAnswer(res)
 	if err != nil {
 		return err
 	}

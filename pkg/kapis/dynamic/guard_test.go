@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/admission"
+	"kapis.dev/ks-apiserver/pkg/kapis/dynamic/read"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 
@@ -56,7 +57,7 @@ func newGuardedWorld(t *testing.T) (*world, *strict) {
 		}
 		return http.StatusOK, goodRole
 	}
-	return &world{k, kapistest.Container(WebServices(&Handler{Resources: kapistest.NewService(t), Kube: k, Guard: g})...)}, g
+	return &world{k, kapistest.Container(WebServices(&Handler{Handler: &read.Handler{Resources: kapistest.NewService(t)}, Kube: k, Guard: g})...)}, g
 }
 
 // earnest returns the writes that were no dry run.

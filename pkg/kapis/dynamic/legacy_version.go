@@ -36,8 +36,8 @@ func MountLegacyVersion(ws *restful.WebService, o LegacyVersion, h *Handler) {
 				handle  web.Handler
 				watches bool
 			}{
-				{ws.GET(all), "list" + id, h.list, true}, {ws.POST(all), "create" + id, h.write, false},
-				{ws.GET(all + "/{name}"), "get" + id, h.get, false}, {ws.PUT(all + "/{name}"), "replace" + id, h.write, false},
+				{ws.GET(all), "list" + id, h.List, true}, {ws.POST(all), "create" + id, h.write, false},
+				{ws.GET(all + "/{name}"), "get" + id, h.Get, false}, {ws.PUT(all + "/{name}"), "replace" + id, h.write, false},
 				{ws.PATCH(all + "/{name}"), "patch" + id, h.write, false}, {ws.DELETE(all + "/{name}"), "delete" + id, h.write, false},
 			} {
 				ws.Route(route.To(web.Handle(o.renew(route.handle))).Metadata(web.MetadataWatch, route.watches).
@@ -47,7 +47,7 @@ func MountLegacyVersion(ws *restful.WebService, o LegacyVersion, h *Handler) {
 		}
 	}
 	for _, plural := range o.Gathered {
-		ws.Route(ws.GET("/workspaces/{workspace}/"+plural).To(web.Handle(o.renew(h.list))).Metadata(web.MetadataWatch, true).
+		ws.Route(ws.GET("/workspaces/{workspace}/"+plural).To(web.Handle(o.renew(h.List))).Metadata(web.MetadataWatch, true).
 			Operation("listOlderWorkspace" + strings.ToUpper(plural[:1]) + plural[1:]).
 			Doc("What " + o.Now + " has of " + plural + " in the namespaces of a workspace").
 			Param(ws.PathParameter("workspace", "name of the workspace")))

@@ -7,6 +7,7 @@ import (
 
 	restful "github.com/emicklei/go-restful/v3"
 
+	"kapis.dev/ks-apiserver/pkg/kapis/dynamic/read"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 	"kapis.dev/ks-apiserver/pkg/resource"
 )
@@ -15,7 +16,7 @@ func TestOlderVersionsAreAnsweredByTheNewer(t *testing.T) {
 	k := &fakeKube{}
 	ws := new(restful.WebService).Path("/kapis/iam.kubesphere.io/v1alpha2").Produces(restful.MIME_JSON)
 	older := LegacyVersion{Group: "iam.kubesphere.io", Version: "v1alpha2", Now: "v1beta1", Cluster: []string{"users"}}
-	MountLegacyVersion(ws, older, &Handler{Resources: kapistest.NewService(t), Kube: k})
+	MountLegacyVersion(ws, older, &Handler{Handler: &read.Handler{Resources: kapistest.NewService(t)}, Kube: k})
 	w := &world{k, kapistest.Container(ws)}
 	const users = "/kapis/iam.kubesphere.io/v1alpha2/users"
 	if rec := w.do(t, "GET", users, ""); rec.Code != 200 || !strings.Contains(rec.Body.String(), `"apiVersion":"iam.kubesphere.io/v1beta1"`) {
@@ -74,7 +75,7 @@ func TestAWorkspaceListsWhatItsNamespacesHave(t *testing.T) {
 		Namespaced: []string{"rolebindings"},
 		Gathered:   []string{"rolebindings"},
 	}
-	MountLegacyVersion(ws, older, &Handler{Resources: resource.New(st, resource.Options{}), Kube: &fakeKube{}})
+	MountLegacyVersion(ws, older, &Handler{Handler: &read.Handler{Resources: resource.New(st, resource.Options{})}, Kube: &fakeKube{}})
 	w := &world{&fakeKube{}, kapistest.Container(ws)}
 	rec := w.do(t, "GET", "/kapis/iam.kubesphere.io/v1alpha2/workspaces/w/rolebindings", "")
 	if body := rec.Body.String(); rec.Code != 200 || !strings.Contains(body, `"here"`) || strings.Contains(body, "elsewhere") ||

@@ -39,7 +39,7 @@ func (o *writeRequest) readLive(whole bool) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := read(res)
+	raw, err := readAnswer(res)
 	if err != nil {
 		return nil, err
 	}

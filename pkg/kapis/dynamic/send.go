@@ -135,8 +135,8 @@ func (a *answer) code() int {
 	return a.StatusCode
 }
 
-// read returns the object of a successful answer, and the error that any other is.
-func read(res *redaction.Response) (redaction.Raw, error) {
+// readAnswer returns the object of a successful answer, and the error that any other is.
+func readAnswer(res *redaction.Response) (redaction.Raw, error) {
 	defer res.Close()
 	if res.StatusCode == http.StatusOK || res.StatusCode == http.StatusCreated {
 		return res.Raw()

@@ -12,6 +12,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic"
+	"kapis.dev/ks-apiserver/pkg/kapis/dynamic/read"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -25,7 +26,7 @@ import (
 func listen(t *testing.T) string {
 	t.Helper()
 	service, guard := kapistest.NewService(t), stream.New(stream.Options{})
-	all := dynamic.WebServices(&dynamic.Handler{Resources: service, Streams: guard})
+	all := dynamic.WebServices(&dynamic.Handler{Handler: &read.Handler{Resources: service, Streams: guard}})
 	container := kapistest.Container(append(all, (&resources.V1alpha3{Resources: service, Streams: guard}).WebService())...)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, err := request.Parse(r)
@@ -179,7 +180,7 @@ func TestTheConsoleWatchesByWebSocket(t *testing.T) {
 
 func TestARightToWatchIsNoneToRead(t *testing.T) {
 	service := kapistest.NewService(t)
-	c := kapistest.Container(dynamic.WebServices(&dynamic.Handler{Resources: service})...)
+	c := kapistest.Container(dynamic.WebServices(&dynamic.Handler{Handler: &read.Handler{Resources: service}})...)
 	for _, verb := range []string{"watch", "get"} { // as if a parser had read the request differently
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, dynamicPods+"/namespaces/a/pods/p1", nil)
 		info, err := request.Parse(r)
@@ -202,7 +203,7 @@ func TestARightToWatchIsNoneToRead(t *testing.T) {
 // Only routes that restrict their answer to the partial list may be marked (S1, S2).
 func TestRoutesThatHonourAPartAreMarked(t *testing.T) {
 	service := kapistest.NewService(t)
-	services := append(dynamic.WebServices(&dynamic.Handler{Resources: service}), (&resources.V1alpha3{Resources: service}).WebService())
+	services := append(dynamic.WebServices(&dynamic.Handler{Handler: &read.Handler{Resources: service}}), (&resources.V1alpha3{Resources: service}).WebService())
 	marked := 0
 	for _, ws := range services {
 		for _, r := range ws.Routes() {
@@ -223,7 +224,7 @@ func TestThePartIsHandedOn(t *testing.T) { // S2
 	service := kapistest.NewService(t)
 	guard := stream.New(stream.Options{})
 	container := kapistest.Container(
-		append(dynamic.WebServices(&dynamic.Handler{Resources: service, Streams: guard}), (&resources.V1alpha3{Resources: service, Streams: guard}).WebService())...)
+		append(dynamic.WebServices(&dynamic.Handler{Handler: &read.Handler{Resources: service, Streams: guard}}), (&resources.V1alpha3{Resources: service, Streams: guard}).WebService())...)
 	part := authz.AllowPartial(&authz.PartialList{Namespaces: []string{"a"}, Key: "k"}, "")
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, err := request.Parse(r)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/kapis/dynamic/read"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
@@ -90,7 +91,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	k := &fakeKube{}
-	return &world{k, kapistest.Container(WebServices(&Handler{Resources: kapistest.NewService(t), Kube: k})...)}
+	return &world{k, kapistest.Container(WebServices(&Handler{Handler: &read.Handler{Resources: kapistest.NewService(t)}, Kube: k})...)}
 }
 
 // do sends a request that the filters have accepted. Headers are "Name: value".

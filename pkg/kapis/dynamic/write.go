@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"kapis.dev/ks-apiserver/pkg/kapis/dynamic/read"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/status"
@@ -32,9 +33,9 @@ func (h *Handler) mountWrites(ws *restful.WebService, id string) {
 	if h.Kube == nil {
 		return
 	}
-	for _, at := range places {
-		id := id + at.id
-		all, one := at.path+"/{resources}", at.path+"/{resources}/{name}"
+	for _, at := range read.Scopes() {
+		id := id + at.ID
+		all, one := at.Path+"/{resources}", at.Path+"/{resources}/{name}"
 		sub := one + "/{subresource}"
 		for _, route := range []struct {
 			*restful.RouteBuilder
@@ -50,10 +51,10 @@ func (h *Handler) mountWrites(ws *restful.WebService, id string) {
 			{ws.PUT(sub), "replace" + id + "Subresource", "Replace a sub-resource, such as status or scale, as the caller"},
 			{ws.PATCH(sub), "patch" + id + "Subresource", "Change a sub-resource, such as status or scale, as the caller"},
 		} {
-			ws.Route(describe(ws, route.To(web.Handle(h.write)), at.params).Operation(route.id).Doc(route.doc))
+			ws.Route(describe(ws, route.To(web.Handle(h.write)), at.Params).Operation(route.id).Doc(route.doc))
 		}
 		get := ws.GET(sub).To(web.Handle(h.subresource)).Produces("*/*")
-		ws.Route(describe(ws, get, at.params).Operation("get" + id + "Subresource").
+		ws.Route(describe(ws, get, at.Params).Operation("get" + id + "Subresource").
 			Doc("A sub-resource, such as scale or log, live and as the caller"))
 	}
 	if id != "Core" {
@@ -129,7 +130,7 @@ func (h *Handler) order(r *restful.Request) (*writeRequest, error) {
 	if o.path, err = o.kubePath(); err != nil {
 		return nil, err
 	}
-	gvr := groupVersion(info).WithResource(info.Resource)
+	gvr := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
 	if o.kind, err = h.Resources.Catalog().Resolve(ctx, gvr); err != nil {
 		return nil, err
 	}

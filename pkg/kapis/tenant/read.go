@@ -131,7 +131,7 @@ func (h *Handler) memberNamespaces(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := h.AsCaller.May.Authorize(ctx, h.member(member), listOf(tenant.Group, V1beta1, "namespaces", workspace))
+	d, err := h.AsCaller.May.Authorize(ctx, h.member(member), request.ListOf(tenant.Group, V1beta1, "namespaces", workspace))
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/caller"
-	"kapis.dev/ks-apiserver/pkg/overview"
+	"kapis.dev/ks-apiserver/pkg/kapis/tenant/metrics"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/tenant"
@@ -67,7 +67,7 @@ func (h *Handler) WebService(version string) *restful.WebService {
 	h.mountReads(ws, version)
 	if version == V1beta1 {
 		h.mountMembers(ws)
-		h.mountMetrics(ws)
+		(&metrics.Handler{Resources: h.Resources, Authorizer: h.AsCaller.May, Now: h.Now}).Mount(ws)
 		h.mountWrites(ws)
 	}
 	if version == V1alpha2 {
@@ -119,14 +119,6 @@ func (h *Handler) mountMembers(ws *restful.WebService) {
 	const path = "/workspaces/{workspace}/workspacemembers/{workspacemember}/namespaces"
 	ws.Route(describe(ws, withQuery(ws, ws.GET(path).To(web.Handle(h.memberNamespaces)).Operation("listWorkspaceMemberNamespaces").
 		Doc("The namespaces of a workspace that a member of it sees")), path))
-}
-
-func (h *Handler) mountMetrics(ws *restful.WebService) {
-	ws.Route(ws.GET("/metrics").To(web.Handle(h.platformMetrics)).Metadata(web.MetadataPartialList, true).
-		Operation("getPlatformMetrics").Doc("Numbers of what the caller sees of the platform").Writes(overview.Metrics{}))
-	const path = "/workspaces/{workspace}/metrics"
-	ws.Route(describe(ws, ws.GET(path).To(web.Handle(h.workspaceMetrics)).
-		Operation("getWorkspaceMetrics").Doc("Numbers of what the caller sees of a workspace").Writes(overview.Metrics{}), path))
 }
 
 // mountWrites adds the routes that write, of v1beta1. Every write of a workspace is a write of its template.

@@ -1,19 +1,25 @@
-package tenant
+// Package metrics counts what a caller sees of the platform and of a workspace.
+package metrics
 
 import (
 	"context"
 	"net/url"
+	"time"
 
 	restful "github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/overview"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
-	"kapis.dev/ks-apiserver/pkg/tenant"
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 // count is a number of objects: as many as the caller's own list of them has (U52).
@@ -26,11 +32,29 @@ type count struct {
 	always bool
 }
 
+// Handler serves the counts.
+type Handler struct {
+	Resources *resource.Service
+	// Authorizer decides what the caller may list.
+	Authorizer authz.Authorizer
+	// Now returns the time of counts.
+	Now func() time.Time
+}
+
+// Mount adds the routes.
+func (h *Handler) Mount(ws *restful.WebService) {
+	ws.Route(ws.GET("/metrics").To(web.Handle(h.platform)).Metadata(web.MetadataPartialList, true).
+		Operation("getPlatformMetrics").Doc("Numbers of what the caller sees of the platform").Writes(overview.Metrics{}))
+	ws.Route(ws.GET("/workspaces/{workspace}/metrics").To(web.Handle(h.workspace)).
+		Operation("getWorkspaceMetrics").Doc("Numbers of what the caller sees of a workspace").Writes(overview.Metrics{}).
+		Param(ws.PathParameter("workspace", "name of the workspace")))
+}
+
 func platformCounts() []count {
 	return []count{
 		{"platform_user_count", iamv1beta1.GroupName, "v1beta1", iamv1beta1.SchemeGroupVersion.WithResource("users"), true},
-		{"platform_workspace_count", tenant.Group, V1beta1, templatesKind, false},
-		{"platform_cluster_count", tenant.Group, V1beta1, clustersKind, false},
+		{"platform_workspace_count", tenantv1beta1.GroupName, "v1beta1", tenantv1beta1.SchemeGroupVersion.WithResource("workspacetemplates"), false},
+		{"platform_cluster_count", tenantv1beta1.GroupName, "v1beta1", clusterv1alpha1.SchemeGroupVersion.WithResource("clusters"), false},
 		{"platform_installplan_count", "kubesphere.io", "v1alpha1", schema.GroupVersionResource{Group: "kubesphere.io", Version: "v1alpha1",
 			Resource: "installplans"}, false},
 	}
@@ -38,18 +62,18 @@ func platformCounts() []count {
 
 func workspaceCounts() []count {
 	return []count{
-		{"workspace_namespace_count", tenant.Group, V1beta1, namespacesKind, true},
+		{"workspace_namespace_count", tenantv1beta1.GroupName, "v1beta1", schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, true},
 		{"workspace_workspacerole_count", iamv1beta1.GroupName, "v1beta1", iamv1beta1.SchemeGroupVersion.WithResource("workspaceroles"), true},
 		{"workspace_workspacerolebinding_count", iamv1beta1.GroupName, "v1beta1",
 			iamv1beta1.SchemeGroupVersion.WithResource("workspacerolebindings"), true},
 	}
 }
 
-func (h *Handler) platformMetrics(r *restful.Request) (any, error) {
+func (h *Handler) platform(r *restful.Request) (any, error) {
 	return h.metrics(r, platformCounts())
 }
 
-func (h *Handler) workspaceMetrics(r *restful.Request) (any, error) {
+func (h *Handler) workspace(r *restful.Request) (any, error) {
 	return h.metrics(r, workspaceCounts())
 }
 
@@ -72,8 +96,8 @@ func (h *Handler) metrics(r *restful.Request, counts []count) (any, error) {
 
 // count returns how many objects there are for the caller: 0 where they may not list them, and where the cluster has no such kind.
 func (h *Handler) count(ctx context.Context, c count, workspace string) (int, error) {
-	list := listOf(c.group, c.version, c.gvr.Resource, workspace)
-	d, err := h.AsCaller.May.Authorize(ctx, request.UserFrom(ctx), list)
+	list := request.ListOf(c.group, c.version, c.gvr.Resource, workspace)
+	d, err := h.Authorizer.Authorize(ctx, request.UserFrom(ctx), list)
 	if err != nil || !d.Permits(true) {
 		return 0, err
 	}
@@ -97,17 +121,4 @@ func (h *Handler) count(ctx context.Context, c count, workspace string) (int, er
 		return 0, err
 	}
 	return page.Total, nil
-}
-
-// listOf returns the request for a list at a path of ours; of a workspace where it is not empty.
-func listOf(group, version, plural, workspace string) *request.Info {
-	in := ""
-	if workspace != "" {
-		in = "/workspaces/" + workspace
-	}
-	i := &request.Info{
-		Verb: "list", Path: "/kapis/" + group + "/" + version + in + "/" + plural, Workspace: workspace,
-		APIPrefix: "kapis", APIGroup: group, APIVersion: version, Resource: plural, IsResource: true,
-	}
-	return i.As(schema.GroupResource{Group: group, Resource: plural}) // with the scope of the path
 }
