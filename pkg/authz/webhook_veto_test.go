@@ -130,8 +130,21 @@ func TestPlacesOfAPartAreRequestsAsTheirPathsSay(t *testing.T) {
 		"/kapi/v1/pods": {"/kapi/v1/namespaces/a/pods"},
 	} {
 		r := parse(t, "GET", list)
+		var items []*request.Info
+		asked := forbids(func(i *request.Info) bool {
+			if i.Namespace != "" && i.APIGroup == r.APIGroup { // aliases have another group
+				items = append(items, i)
+			}
+			return false
+		})
+		o := Order{
+			Authorizers: Union{asked, answer(AllowPartial(NewPartialList([]string{"a"}, nil), ""), nil)}, Vetoing: 1, Aliases: podsAlias(),
+		}
+		if _, err := o.Authorize(t.Context(), bob, r); err != nil || len(items) != 1 {
+			t.Errorf("%s: %d items are asked about, %v", list, len(items), err)
+		}
 		var got []string
-		for _, i := range itemsOf(NewPartialList([]string{"a"}, nil), r) {
+		for _, i := range items {
 			if again := parse(t, "GET", i.Path); again.Namespace != i.Namespace || again.Resource != i.Resource || again.Scope != i.Scope ||
 				again.APIGroup != i.APIGroup {
 				t.Errorf("%+v is not what its path says: %+v", i, again)

@@ -10,8 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 )
+
+func gr(group, resource string) schema.GroupResource {
+	return schema.GroupResource{Group: group, Resource: resource}
+}
 
 // S64: an unredacted object can't be formatted or encoded, by itself or within any value.
 func TestWhatIsNotRedactedHasNoText(t *testing.T) {
@@ -37,7 +43,7 @@ func TestWhatIsNotRedactedHasNoText(t *testing.T) {
 
 // S64: an object, and each item of a list, is shown without its hidden fields; a kind without hidden fields is shown as it is.
 func TestObjectsAndListsAreShownWithoutHiddenFields(t *testing.T) {
-	users := in("iam.kubesphere.io", "users")
+	users := gr("iam.kubesphere.io", "users")
 	for text, want := range map[string]string{
 		`{"spec":{"password":"canary","email":"e"}}`:                                              `{"spec":{"email":"e"}}`,
 		`{"items":[{"spec":{"password":"canary"}},{"spec":{"password":"canary"}}],"metadata":{}}`: `{"items":[{"spec":{}},{"spec":{}}],"metadata":{}}`,
@@ -47,7 +53,7 @@ func TestObjectsAndListsAreShownWithoutHiddenFields(t *testing.T) {
 		if got, err := Received(text).Shown(users); err != nil || got.String() != want {
 			t.Errorf("%s is shown as %s, %v", text, got, err)
 		}
-		if got, err := Received(text).Shown(in("", "pods")); err != nil || got.String() != text {
+		if got, err := Received(text).Shown(gr("", "pods")); err != nil || got.String() != text {
 			t.Errorf("%s is shown as %s, %v", text, got, err)
 		}
 	}
@@ -58,7 +64,7 @@ func TestObjectsAndListsAreShownWithoutHiddenFields(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	shown, err := Received(`{"a":1,"data":{"x":2}}`).Shown(in("", "secrets"))
+	shown, err := Received(`{"a":1,"data":{"x":2}}`).Shown(gr("", "secrets"))
 	if err != nil {
 		t.Fatal(err)
 	}

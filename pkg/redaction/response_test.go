@@ -13,7 +13,7 @@ func answered(code int, body string) *http.Response {
 
 // S64: an answer is shown without hidden fields, and with its new length; failures, and kinds without hidden fields, pass as they are.
 func TestAnswersAreShownWithoutHiddenFields(t *testing.T) {
-	users, pods := in("iam.kubesphere.io", "users"), in("", "pods")
+	users, pods := gr("iam.kubesphere.io", "users"), gr("", "pods")
 	const object, cut = `{"spec":{"password":"canary"}}`, `{"spec":{}}`
 	for name, c := range map[string]struct {
 		res  *Response

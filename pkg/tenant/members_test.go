@@ -285,11 +285,19 @@ func list(t *testing.T, a *authz.Order, u user.Info, path string) string {
 	return seen(d)
 }
 
+// memberships returns where the user is bound: an empty list for nowhere.
+func memberships(w *world, u user.Info) *authz.PartialList {
+	if in, _ := w.bound.Memberships(u); in != nil {
+		return in
+	}
+	return &authz.PartialList{}
+}
+
 func naiveNamespaces(t *testing.T, w *world, u user.Info) string {
 	t.Helper()
 	names := map[string]bool{}
-	in, _ := w.bound.Memberships(u)
-	for _, n := range namespacesOf(in) {
+	in := memberships(w, u)
+	for _, n := range in.Namespaces {
 		names[n] = true
 	}
 	for n := range w.of {
@@ -306,8 +314,8 @@ func naiveNamespaces(t *testing.T, w *world, u user.Info) string {
 
 func naiveWorkspaces(w *world, u user.Info) string {
 	names := map[string]bool{}
-	in, _ := w.bound.Memberships(u)
-	for _, n := range workspacesOf(in) {
+	in := memberships(w, u)
+	for _, n := range in.Workspaces {
 		names[n] = true
 	}
 	return joined(names)

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/authz/rbac"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -173,7 +175,10 @@ type fleetKinds struct{}
 func (fleetKinds) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGroupList,
 	map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
 	groups, lists := &metav1.APIGroupList{}, map[schema.GroupVersion]*metav1.APIResourceList{}
-	for gvr, kind := range map[schema.GroupVersionResource]string{usersKind: "User", clustersKind: "Cluster"} {
+	for gvr, kind := range map[schema.GroupVersionResource]string{
+		iamv1beta1.SchemeGroupVersion.WithResource("users"):         "User",
+		clusterv1alpha1.SchemeGroupVersion.WithResource("clusters"): "Cluster",
+	} {
 		v := metav1.GroupVersionForDiscovery{GroupVersion: gvr.GroupVersion().String(), Version: gvr.Version}
 		groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gvr.Group, PreferredVersion: v, Versions: []metav1.GroupVersionForDiscovery{v}})
 		lists[gvr.GroupVersion()] = &metav1.APIResourceList{APIResources: []metav1.APIResource{

@@ -79,6 +79,11 @@ func TestAWorkspaceRoleCountsInTheNamespacesOfItsWorkspace(t *testing.T) {
 	}
 }
 
+// workspaceRolesOf returns the roles that an event of the namespace makes the controller reconcile.
+func workspaceRolesOf(f *mirrortest.Fixture, namespace client.Object) []types.NamespacedName {
+	return kindOf("WorkspaceRole").Watches[0].Roles(ctx, f.Client, namespace)
+}
+
 // S9: when a namespace moves to another workspace, the rights in it change.
 func TestS9ANamespaceThatMovesTakesItsRightsAlong(t *testing.T) {
 	f := workspaceFixture(t, workspaceRole("a-viewer", "a"), workspaceRoleBinding("ba", "a", "a-viewer", user("ann")),
@@ -90,7 +95,7 @@ func TestS9ANamespaceThatMovesTakesItsRightsAlong(t *testing.T) {
 	}
 	moved := []types.NamespacedName{}
 	for _, n := range []*corev1.Namespace{namespace("p", "a"), namespace("p", "b")} { // an event has both
-		moved = append(moved, ofWorkspace(ctx, f.Client, n)...)
+		moved = append(moved, workspaceRolesOf(f, n)...)
 	}
 	if !slices.Equal(moved, []types.NamespacedName{{Name: "a-viewer"}, {Name: "b-viewer"}}) {
 		t.Errorf("the move touches %v", moved)
@@ -111,7 +116,7 @@ func TestANamespaceBornLaterIsReachedByAllRolesOfItsWorkspace(t *testing.T) {
 	f := workspaceFixture(t, workspaceRole("demo-viewer", "demo"), workspaceRole("demo-admin", "demo"), workspaceRole("other", "else"), workspaceRoleBinding("b", "demo", "demo-viewer", user("ann")))
 	f.Reconcile("", "demo-viewer")
 	must(t, f.Client.Create(ctx, namespace("p", "demo")))
-	keys := ofWorkspace(ctx, f.Client, namespace("p", "demo"))
+	keys := workspaceRolesOf(f, namespace("p", "demo"))
 	if len(keys) != 2 {
 		t.Errorf("a new namespace touches %v", keys)
 	}
@@ -119,7 +124,7 @@ func TestANamespaceBornLaterIsReachedByAllRolesOfItsWorkspace(t *testing.T) {
 	if !f.Allowed(listPodsIn("p", "ann")) {
 		t.Error("ann can't see the new namespace")
 	}
-	if keys := ofWorkspace(ctx, f.Client, namespace("q", "")); keys != nil {
+	if keys := workspaceRolesOf(f, namespace("q", "")); keys != nil {
 		t.Errorf("a namespace of no workspace touches %v", keys)
 	}
 }

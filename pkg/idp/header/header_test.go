@@ -19,7 +19,7 @@ var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func opened(t *testing.T, settings string) *Provider {
 	t.Helper()
-	p, err := open([]byte(settings), idp.OpenOptions{})
+	p, err := Type().Open([]byte(settings), idp.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestSettingsThatTrustTooMuchAreRefused(t *testing.T) {
 		"NoHeaderName":         {ca + "allowedNames: [front]\nuidHeaders: ['a b']", "uidHeaders"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if p, err := open([]byte(tc.settings), idp.OpenOptions{}); err == nil || p != nil || !strings.Contains(err.Error(), tc.names) {
+			if p, err := Type().Open([]byte(tc.settings), idp.OpenOptions{}); err == nil || p != nil || !strings.Contains(err.Error(), tc.names) {
 				t.Errorf("%v, %v", p, err)
 			}
 		})

@@ -53,12 +53,12 @@ func TestOnlyTheListThatWasAuthorizedIsAnswered(t *testing.T) {
 	}
 	for name, info := range map[string]*request.Info{
 		"Nothing":         nil,
-		"AnotherGroup":    {IsResource: true, Verb: "list", APIGroup: "resources.kubesphere.io", APIVersion: "v1alpha1", Resource: labels},
-		"AnotherVersion":  {IsResource: true, Verb: "list", APIGroup: "cluster.kubesphere.io", APIVersion: "v1", Resource: labels},
+		"AnotherGroup":    {IsResource: true, Verb: "list", APIGroup: "resources.kubesphere.io", APIVersion: "v1alpha1", Resource: "labels"},
+		"AnotherVersion":  {IsResource: true, Verb: "list", APIGroup: "cluster.kubesphere.io", APIVersion: "v1", Resource: "labels"},
 		"AnotherResource": {IsResource: true, Verb: "list", APIGroup: "cluster.kubesphere.io", APIVersion: "v1alpha1", Resource: "clusters"},
-		"OneOfThem":       {IsResource: true, Verb: "get", APIGroup: "cluster.kubesphere.io", APIVersion: "v1alpha1", Resource: labels, Name: "a"},
-		"InAWorkspace":    {IsResource: true, Verb: "list", APIGroup: "cluster.kubesphere.io", APIVersion: "v1alpha1", Resource: labels, Workspace: "w"},
-		"AtKubeAPIServer": {IsResource: true, IsKubernetes: true, Verb: "list", APIGroup: "cluster.kubesphere.io", APIVersion: "v1alpha1", Resource: labels},
+		"OneOfThem":       {IsResource: true, Verb: "get", APIGroup: "cluster.kubesphere.io", APIVersion: "v1alpha1", Resource: "labels", Name: "a"},
+		"InAWorkspace":    {IsResource: true, Verb: "list", APIGroup: "cluster.kubesphere.io", APIVersion: "v1alpha1", Resource: "labels", Workspace: "w"},
+		"AtKubeAPIServer": {IsResource: true, IsKubernetes: true, Verb: "list", APIGroup: "cluster.kubesphere.io", APIVersion: "v1alpha1", Resource: "labels"},
 	} {
 		r, rec := httptest.NewRequestWithContext(t.Context(), http.MethodGet, root+"/labels", nil), httptest.NewRecorder()
 		if info != nil {

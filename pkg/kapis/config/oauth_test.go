@@ -49,7 +49,7 @@ func TestTheLoginPageIsToldHowToLogInAndNoSecret(t *testing.T) {
 			&idp.Entry{Name: "hub", Type: "GitHubIdentityProvider", DisplayName: "Hub", Mapping: idp.MapAuto, Provider: p},
 			&idp.Entry{Name: "sso", Type: "OIDCIdentityProvider", Provider: ending{p, "https://idp.example/logout?client_id=ks"}}, // U34
 			&idp.Entry{Name: "unreached", Type: "OIDCIdentityProvider", Provider: ending{p, ""}},
-			&idp.Entry{Name: "cas", Type: casType, Provider: p},
+			&idp.Entry{Name: "cas", Type: "CASIdentityProvider", Provider: p},
 			&idp.Entry{Name: "none", Type: "OIDCIdentityProvider", Provider: p},
 			&idp.Entry{Name: "corp", Type: "LDAPIdentityProvider", DisplayName: "Company", Provider: &directory{Secret: "canary-password"}},
 			&idp.Entry{

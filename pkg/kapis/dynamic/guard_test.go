@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -155,7 +156,7 @@ func TestAWriteBetweenIsSeenAndJudgedAgain(t *testing.T) {
 			w.answer = func(s seen) (int, string) {
 				switch {
 				case s.method == http.MethodGet:
-					return http.StatusOK, with(roleNow, quote(version), "metadata", "resourceVersion")
+					return http.StatusOK, strings.Replace(roleNow, `"7"`, strconv.Quote(version), 1)
 				case !strings.Contains(s.query, "dryRun") && version == "7":
 					version = "8"
 					return c.code, `{"kind":"Status","status":"Failure","code":409,"reason":"Conflict"}`

@@ -49,7 +49,12 @@ func FuzzAPatchIsBoundToTheVersion(f *testing.F) {
 // What is read of any body is an object of the kind with a name and no more than metadata and spec, or the body is refused.
 func FuzzABodyIsAnObjectOfTheKind(f *testing.F) {
 	for _, s := range []string{
-		template("a", "b", "c"), namespaceOf("a", label("w")), `{"metadata":{"name":"a","labels":null,"annotations":{"a":"b"}},"spec":null}`,
+		`{"apiVersion":"iam.kubesphere.io/v1beta1","cluster":"host","kind":"WorkspaceTemplate",` +
+			`"metadata":{"annotations":{"kubesphere.io/creator":"admin"},"name":"a"},` +
+			`"spec":{"placement":{"clusters":[{"name":"c"}]},"template":{"spec":{"manager":"b"}}}}`,
+		`{"cluster":"host","apiVersion":"v1","kind":"Namespace","metadata":{"labels":{"kubesphere.io/workspace":"w"},"name":"a",` +
+			`"annotations":{"kubesphere.io/creator":"mallory"}}}`,
+		`{"metadata":{"name":"a","labels":null,"annotations":{"a":"b"}},"spec":null}`,
 		`{"metadata":{"name":1}}`,
 		`{"metadata":{"name":"a","namespace":"b"}}`, `{"kind":1,"metadata":{"name":"a"}}`, `null`, `[]`, `{"metadata":{"name":"a","labels":[]}}`,
 	} {

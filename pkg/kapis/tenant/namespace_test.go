@@ -123,7 +123,13 @@ func TestNamespacesAreMovedWithRightsOnBothSides(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			body, _ := json.Marshal(map[string]any{"namespaces": c.namespaces})
-			var out assignment
+			var out struct {
+				Items []struct {
+					Namespace, Result, Message string
+					Code                       int32
+				}
+				TotalItems int
+			}
 			if err := json.Unmarshal([]byte(w.must(http.StatusOK, c.who, http.MethodPost, "/workspaces/"+c.to+"/namespaceassignments", string(body))),
 				&out); err != nil {
 				t.Fatal(err)

@@ -35,7 +35,11 @@ const canary = "canary-4711"
 func noon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
 var kindsOfTests = map[schema.GroupVersionResource]string{
-	namespacesKind: "Namespace", workspacesKind: "Workspace", templatesKind: "WorkspaceTemplate", clustersKind: "Cluster", quotasKind: "ResourceQuota",
+	{Version: "v1", Resource: "namespaces"}:                                             "Namespace",
+	{Group: "tenant.kubesphere.io", Version: "v1beta1", Resource: "workspaces"}:         "Workspace",
+	{Group: "tenant.kubesphere.io", Version: "v1beta1", Resource: "workspacetemplates"}: "WorkspaceTemplate",
+	{Group: "cluster.kubesphere.io", Version: "v1alpha1", Resource: "clusters"}:         "Cluster",
+	{Group: "quota.kubesphere.io", Version: "v1alpha2", Resource: "resourcequotas"}:     "ResourceQuota",
 	{Group: "iam.kubesphere.io", Version: "v1beta1", Resource: "users"}:                 "User",
 	{Group: "iam.kubesphere.io", Version: "v1beta1", Resource: "workspaceroles"}:        "WorkspaceRole",
 	{Group: "iam.kubesphere.io", Version: "v1beta1", Resource: "workspacerolebindings"}: "WorkspaceRoleBinding",
