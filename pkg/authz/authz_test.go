@@ -1,4 +1,4 @@
-package authz
+package authz_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -19,8 +20,8 @@ var (
 	bob       = &user.DefaultInfo{Name: "bob", Groups: []string{user.AllAuthenticated}}
 )
 
-func answer(d Decision, err error) Authorizer {
-	return Func(func(context.Context, user.Info, *request.Info) (Decision, error) { return d, err })
+func answer(d authz.Decision, err error) authz.Authorizer {
+	return authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) { return d, err })
 }
 
 func parse(t testing.TB, method, target string) *request.Info {
@@ -37,25 +38,25 @@ func parse(t testing.TB, method, target string) *request.Info {
 }
 
 func TestUnion(t *testing.T) {
-	yes, failure := Allow("yes", "g"), errors.New("no connection")
+	yes, failure := authz.Allow("yes", "g"), errors.New("no connection")
 	for _, c := range []struct {
 		claim string
-		in    []Authorizer
-		want  Decision
+		in    []authz.Authorizer
+		want  authz.Decision
 		err   error
 	}{
-		{"NobodyAllows", nil, Decision{}, nil},
-		{"OneAllows", []Authorizer{answer(Decision{}, nil), answer(yes, nil)}, yes, nil},
-		{"TheFirstThatAllowsCounts", []Authorizer{answer(yes, nil), answer(Allow("", "other"), nil)}, yes, nil},
-		{"AnErrorAllowsNothing", []Authorizer{answer(yes, failure)}, Decision{}, failure},
-		{"AnErrorForbidsNothing", []Authorizer{answer(Decision{}, failure), answer(yes, nil)}, yes, nil},
-		{"AReasonIsKept", []Authorizer{answer(Decision{Reason: "because"}, nil), answer(Decision{}, nil)}, Decision{Reason: "because"}, nil},
-		{"ARefusalAssertsNoGroup", []Authorizer{answer(Decision{Reason: "because", Group: "g"}, nil)}, Decision{Reason: "because"}, nil},
-		{"AlwaysDeny", []Authorizer{AlwaysDeny()}, Deny("the authorization mode is AlwaysDeny"), nil},
-		{"AlwaysAllowAssertsNoGroup", []Authorizer{AlwaysAllow()}, Allow("the authorization mode is AlwaysAllow", ""), nil},
+		{"NobodyAllows", nil, authz.Decision{}, nil},
+		{"OneAllows", []authz.Authorizer{answer(authz.Decision{}, nil), answer(yes, nil)}, yes, nil},
+		{"TheFirstThatAllowsCounts", []authz.Authorizer{answer(yes, nil), answer(authz.Allow("", "other"), nil)}, yes, nil},
+		{"AnErrorAllowsNothing", []authz.Authorizer{answer(yes, failure)}, authz.Decision{}, failure},
+		{"AnErrorForbidsNothing", []authz.Authorizer{answer(authz.Decision{}, failure), answer(yes, nil)}, yes, nil},
+		{"AReasonIsKept", []authz.Authorizer{answer(authz.Decision{Reason: "because"}, nil), answer(authz.Decision{}, nil)}, authz.Decision{Reason: "because"}, nil},
+		{"ARefusalAssertsNoGroup", []authz.Authorizer{answer(authz.Decision{Reason: "because", Group: "g"}, nil)}, authz.Decision{Reason: "because"}, nil},
+		{"AlwaysDeny", []authz.Authorizer{authz.AlwaysDeny()}, authz.Deny("the authorization mode is AlwaysDeny"), nil},
+		{"AlwaysAllowAssertsNoGroup", []authz.Authorizer{authz.AlwaysAllow()}, authz.Allow("the authorization mode is AlwaysAllow", ""), nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			d, err := Union(c.in).Authorize(t.Context(), bob, &request.Info{})
+			d, err := authz.Union(c.in).Authorize(t.Context(), bob, &request.Info{})
 			if d != c.want || !errors.Is(err, c.err) {
 				t.Errorf("got %+v, %v", d, err)
 			}
@@ -70,7 +71,7 @@ func TestDefaultPaths(t *testing.T) {
 		loggedIn        // not anonymous callers
 		everyone
 	)
-	p := Paths(DefaultPaths())
+	p := authz.Paths(authz.DefaultPaths())
 	for _, c := range []struct {
 		method, target string
 		open           int
@@ -137,7 +138,7 @@ func TestDefaultPaths(t *testing.T) {
 }
 
 func TestPathsAreNeverResources(t *testing.T) {
-	p := Paths([]Path{{Path: "/*", Methods: []string{"get", "list"}}})
+	p := authz.Paths([]authz.Path{{Path: "/*", Methods: []string{"get", "list"}}})
 	for target, want := range map[string]bool{"/x": true, "/": false, "/api": false, "/api/v1/pods": false, "/kapis/a/v1/pods": false} {
 		if d, _ := p.Authorize(t.Context(), bob, parse(t, "GET", target)); d.Allowed() != want {
 			t.Errorf("%s: %+v", target, d)
@@ -152,35 +153,35 @@ func TestDeniedSaysWhoCannotDoWhatAndWhatToDo(t *testing.T) {
 	for _, c := range []struct {
 		claim, method, target string
 		who                   user.Info
-		d                     Decision
+		d                     authz.Decision
 		want                  string
 	}{
 		{
-			"InANamespace", "GET", "/api/v1/namespaces/x/pods", bob, Decision{},
+			"InANamespace", "GET", "/api/v1/namespaces/x/pods", bob, authz.Decision{},
 			`pods is forbidden: User "bob" cannot list resource "pods" in API group "" in the namespace "x": no role of the user, or of one of the user's groups, allows it; an administrator of the project can grant one`,
 		},
 		{
-			"ASubresourceOfOne", "GET", "/apis/apps/v1/namespaces/x/deployments/d/scale", bob, Decision{Reason: "because"},
+			"ASubresourceOfOne", "GET", "/apis/apps/v1/namespaces/x/deployments/d/scale", bob, authz.Decision{Reason: "because"},
 			`deployments.apps "d" is forbidden: User "bob" cannot get resource "deployments/scale" in API group "apps" in the namespace "x": because`,
 		},
 		{
-			"InAWorkspace", "POST", "/kapis/iam.kubesphere.io/v1beta1/workspaces/w/workspacemembers", bob, Decision{},
+			"InAWorkspace", "POST", "/kapis/iam.kubesphere.io/v1beta1/workspaces/w/workspacemembers", bob, authz.Decision{},
 			`workspacemembers.iam.kubesphere.io is forbidden: User "bob" cannot create resource "workspacemembers" in API group "iam.kubesphere.io" in the workspace "w": no role of the user, or of one of the user's groups, allows it; an administrator of the workspace can grant one`,
 		},
 		{
-			"InTheCluster", "DELETE", "/api/v1/nodes/n", bob, Decision{},
+			"InTheCluster", "DELETE", "/api/v1/nodes/n", bob, authz.Decision{},
 			`nodes "n" is forbidden: User "bob" cannot delete resource "nodes" in API group "" at the cluster scope: no role of the user, or of one of the user's groups, allows it; an administrator of the cluster can grant one`,
 		},
 		{
-			"OnThePlatform", "GET", "/kapis/iam.kubesphere.io/v1beta1/users", bob, Decision{},
+			"OnThePlatform", "GET", "/kapis/iam.kubesphere.io/v1beta1/users", bob, authz.Decision{},
 			`users.iam.kubesphere.io is forbidden: User "bob" cannot list resource "users" in API group "iam.kubesphere.io" at the cluster scope: no role of the user, or of one of the user's groups, allows it; an administrator of the platform can grant one`,
 		},
-		{"Anonymous", "GET", "/apis", anonymous, Decision{}, `forbidden: User "system:anonymous" cannot get path "/apis": log in first`},
-		{"NoUser", "GET", "/apis", nil, Decision{}, `forbidden: User "" cannot get path "/apis": log in first`},
+		{"Anonymous", "GET", "/apis", anonymous, authz.Decision{}, `forbidden: User "system:anonymous" cannot get path "/apis": log in first`},
+		{"NoUser", "GET", "/apis", nil, authz.Decision{}, `forbidden: User "" cannot get path "/apis": log in first`},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := parse(t, c.method, c.target)
-			err := Denied(c.who, r, c.d)
+			err := authz.Denied(c.who, r, c.d)
 			if err.Error() != c.want {
 				t.Errorf("got  %s\nwant %s", err, c.want)
 			}
@@ -228,13 +229,14 @@ func TestAliases(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			asked := 0
-			a := &Order{Aliases: Aliases{GroupOf: groupOf}, Authorizers: Union{Func(func(_ context.Context, _ user.Info, r *request.Info) (Decision, error) {
-				asked++
-				if c.err == nil && r.APIGroup+"/"+r.Resource+" "+string('0'+byte(r.Scope)) == c.allowed {
-					return Allow("", ""), nil
-				}
-				return Decision{}, c.err
-			})}}
+			a := &authz.Order{Aliases: authz.Aliases{GroupOf: groupOf},
+				Authorizers: authz.Union{authz.Func(func(_ context.Context, _ user.Info, r *request.Info) (authz.Decision, error) {
+					asked++
+					if c.err == nil && r.APIGroup+"/"+r.Resource+" "+string('0'+byte(r.Scope)) == c.allowed {
+						return authz.Allow("", ""), nil
+					}
+					return authz.Decision{}, c.err
+				})}}
 			r := parse(t, c.method, c.target)
 			before := *r
 			d, err := a.Authorize(t.Context(), bob, r)
@@ -249,7 +251,7 @@ func TestAliases(t *testing.T) {
 }
 
 func TestAnAliasIsTheRightToTheKind(t *testing.T) {
-	a := Aliases{GroupOf: func(resource string) (schema.GroupResource, bool) {
+	a := authz.Aliases{GroupOf: func(resource string) (schema.GroupResource, bool) {
 		return schema.GroupResource{Group: "iam.kubesphere.io", Resource: resource}, resource == "users"
 	}}
 	r := request.Info{Verb: "list", APIGroup: "resources.kubesphere.io", APIVersion: "v1alpha3", Resource: "users", IsResource: true, Scope: request.Cluster}
@@ -273,20 +275,20 @@ func TestAnAliasIsTheRightToTheKind(t *testing.T) {
 
 // S1: one function says which verdicts may be served, and a handler that does not restrict lists never takes a partial list for the whole one.
 func TestVerdictsSayWhatMayGoOn(t *testing.T) {
-	list := NewOwnPartialList(nil, nil, nil)
+	list := authz.NewOwnPartialList(nil, nil, nil)
 	for claim, c := range map[string]struct {
-		d                 Decision
-		verdict           Verdict
+		d                 authz.Decision
+		verdict           authz.Verdict
 		whole, restricted bool
 		denied            bool
-		list              *PartialList
+		list              *authz.PartialList
 	}{
-		"TheZeroValueRefuses":         {d: Decision{}, verdict: Refused},
-		"AReasonAndAGroupAllowNone":   {d: Decision{Reason: "r", Group: "g"}, verdict: Refused},
-		"ADenialRefuses":              {d: Deny("r"), verdict: Refused, denied: true},
-		"AnEmptyListIsAPartialOne":    {d: AllowPartial(list, "r"), verdict: Partial, restricted: true, list: list},
-		"NoListRefuses":               {d: AllowPartial(nil, "r"), verdict: Refused},
-		"WhatIsAllowedIsAllowedWhole": {d: Allow("r", "g"), verdict: Allowed, whole: true, restricted: true},
+		"TheZeroValueRefuses":         {d: authz.Decision{}, verdict: authz.Refused},
+		"AReasonAndAGroupAllowNone":   {d: authz.Decision{Reason: "r", Group: "g"}, verdict: authz.Refused},
+		"ADenialRefuses":              {d: authz.Deny("r"), verdict: authz.Refused, denied: true},
+		"AnEmptyListIsAPartialOne":    {d: authz.AllowPartial(list, "r"), verdict: authz.Partial, restricted: true, list: list},
+		"NoListRefuses":               {d: authz.AllowPartial(nil, "r"), verdict: authz.Refused},
+		"WhatIsAllowedIsAllowedWhole": {d: authz.Allow("r", "g"), verdict: authz.Allowed, whole: true, restricted: true},
 	} {
 		d := c.d
 		if d.Verdict() != c.verdict || d.Allowed() != c.whole || d.Permits(false) != c.whole || d.Permits(true) != c.restricted ||
@@ -297,11 +299,11 @@ func TestVerdictsSayWhatMayGoOn(t *testing.T) {
 }
 
 func TestContextCarriesTheDecision(t *testing.T) {
-	want := Allow("r", "g")
-	if got := DecisionFrom(WithDecision(t.Context(), want)); got != want {
+	want := authz.Allow("r", "g")
+	if got := authz.DecisionFrom(authz.WithDecision(t.Context(), want)); got != want {
 		t.Errorf("got %+v", got)
 	}
-	if got := DecisionFrom(t.Context()); got.Allowed() {
+	if got := authz.DecisionFrom(t.Context()); got.Allowed() {
 		t.Errorf("outside of a request: %+v", got)
 	}
 }

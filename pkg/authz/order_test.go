@@ -1,4 +1,4 @@
-package authz
+package authz_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -15,20 +16,20 @@ import (
 func TestADenialOfEitherNameHoldsAndARightToEitherIsEnough(t *testing.T) {
 	failure := errors.New("no connection")
 	type answer struct {
-		d   Decision
+		d   authz.Decision
 		err error
 	}
 	answers := []answer{
-		{d: Decision{}}, {d: AllowPartial(NewPartialList([]string{"a"}, nil), "")}, {d: Allow("", "g")}, {d: Deny("")}, {err: failure},
+		{d: authz.Decision{}}, {d: authz.AllowPartial(authz.NewPartialList([]string{"a"}, nil), "")}, {d: authz.Allow("", "g")}, {d: authz.Deny("")}, {err: failure},
 	}
 	r := parse(t, "GET", "/kapis/resources.kubesphere.io/v1alpha3/pods")
 	alias := podsAlias().Of(r)
 	for n := range 5 * 5 * 5 * 5 {
 		webhook, mode := [2]answer{answers[n%5], answers[n/5%5]}, [2]answer{answers[n/25%5], answers[n/125]}
-		of := func(names [2]answer) Authorizer {
-			return Func(func(_ context.Context, _ user.Info, asked *request.Info) (Decision, error) {
+		of := func(names [2]answer) authz.Authorizer {
+			return authz.Func(func(_ context.Context, _ user.Info, asked *request.Info) (authz.Decision, error) {
 				if asked.Namespace != "" { // an item of the partial list
-					return Decision{}, nil
+					return authz.Decision{}, nil
 				}
 				if asked.APIGroup == alias.APIGroup {
 					return names[1].d, names[1].err
@@ -36,7 +37,7 @@ func TestADenialOfEitherNameHoldsAndARightToEitherIsEnough(t *testing.T) {
 				return names[0].d, names[0].err
 			})
 		}
-		order := Order{Authorizers: Union{of(webhook), of(mode)}, Vetoing: 1, Aliases: podsAlias()}
+		order := authz.Order{Authorizers: authz.Union{of(webhook), of(mode)}, Vetoing: 1, Aliases: podsAlias()}
 		d, err := order.Authorize(t.Context(), bob, r)
 		some := func(what func(answer) bool) bool {
 			return what(webhook[0]) || what(webhook[1]) || what(mode[0]) || what(mode[1])
@@ -49,7 +50,7 @@ func TestADenialOfEitherNameHoldsAndARightToEitherIsEnough(t *testing.T) {
 		if (denies(webhook[0]) || denies(webhook[1])) && d.Permits(true) {
 			t.Errorf("%+v, %+v: what is denied by one name is allowed: %+v", webhook, mode, d)
 		}
-		if d.Allowed() && !some(allows) || d.Verdict() == Partial && (!some(partly) || some(allows)) {
+		if d.Allowed() && !some(allows) || d.Verdict() == authz.Partial && (!some(partly) || some(allows)) {
 			t.Errorf("%+v, %+v: what nothing allows is allowed: %+v", webhook, mode, d)
 		}
 		if some(fails) || some(denies) {
@@ -64,11 +65,11 @@ func TestADenialOfEitherNameHoldsAndARightToEitherIsEnough(t *testing.T) {
 // An authorizer is asked once about a request with one name, and Order itself allocates nothing for it.
 func TestEachAuthorizerIsAskedOnceAboutEachName(t *testing.T) {
 	asked := 0
-	count := Func(func(context.Context, user.Info, *request.Info) (Decision, error) {
+	count := authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
 		asked++
-		return Decision{}, nil
+		return authz.Decision{}, nil
 	})
-	order := &Order{Authorizers: Union{Func(RestrictAPIKeys), Paths(DefaultPaths()), count}, Vetoing: 2, Aliases: podsAlias()}
+	order := &authz.Order{Authorizers: authz.Union{authz.Func(authz.RestrictAPIKeys), authz.Paths(authz.DefaultPaths()), count}, Vetoing: 2, Aliases: podsAlias()}
 	for path, c := range map[string]struct{ asked, allocations int }{
 		"/kapi/v1/pods": {1, 0},
 		"/apis/apps/v1/namespaces/a/deployments/d":         {1, 0},
@@ -92,9 +93,9 @@ func BenchmarkOrder(b *testing.B) {
 	for name, path := range map[string]string{
 		"plain": "/apis/apps/v1/namespaces/a/deployments/d", "alias": "/kapis/resources.kubesphere.io/v1alpha3/pods",
 	} {
-		for claim, d := range map[string]Decision{"allowed": Allow("", ""), "refused": {}} {
+		for claim, d := range map[string]authz.Decision{"allowed": authz.Allow("", ""), "refused": {}} {
 			b.Run(name+"/"+claim, func(b *testing.B) {
-				order := &Order{Authorizers: Union{Func(RestrictAPIKeys), Paths(DefaultPaths()), answer(d, nil)}, Aliases: podsAlias()}
+				order := &authz.Order{Authorizers: authz.Union{authz.Func(authz.RestrictAPIKeys), authz.Paths(authz.DefaultPaths()), answer(d, nil)}, Aliases: podsAlias()}
 				r, ctx := parse(b, "GET", path), b.Context()
 				b.ReportAllocs()
 				for b.Loop() {

@@ -1,4 +1,4 @@
-package authz
+package authz_test
 
 import (
 	"context"
@@ -11,19 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 func TestPartsAreEqualByTheirKeys(t *testing.T) {
 	seen := map[string]string{}
-	for name, p := range map[string]*PartialList{
-		"one":       NewPartialList([]string{"a"}, nil),
-		"two":       NewPartialList([]string{"a", "b"}, nil),
-		"joined":    NewPartialList([]string{"ab"}, nil),
-		"workspace": NewPartialList(nil, []string{"a"}),
-		"one each":  NewPartialList([]string{"a"}, []string{"b"}),
-		"turned":    NewPartialList([]string{"b"}, []string{"a"}),
-		"long":      NewPartialList([]string{string(make([]byte, 300))}, nil),
+	for name, p := range map[string]*authz.PartialList{
+		"one":       authz.NewPartialList([]string{"a"}, nil),
+		"two":       authz.NewPartialList([]string{"a", "b"}, nil),
+		"joined":    authz.NewPartialList([]string{"ab"}, nil),
+		"workspace": authz.NewPartialList(nil, []string{"a"}),
+		"one each":  authz.NewPartialList([]string{"a"}, []string{"b"}),
+		"turned":    authz.NewPartialList([]string{"b"}, []string{"a"}),
+		"long":      authz.NewPartialList([]string{string(make([]byte, 300))}, nil),
 	} {
 		if other, ok := seen[p.Key]; ok {
 			t.Errorf("%s and %s have one key", name, other)
@@ -33,11 +34,11 @@ func TestPartsAreEqualByTheirKeys(t *testing.T) {
 			t.Errorf("%s: the key %q has %d characters", name, p.Key, len(p.Key))
 		}
 	}
-	p, q := NewPartialList([]string{"b", "a", "b"}, []string{"w", "v", "w"}), NewPartialList([]string{"a", "b"}, []string{"v", "w"})
+	p, q := authz.NewPartialList([]string{"b", "a", "b"}, []string{"w", "v", "w"}), authz.NewPartialList([]string{"a", "b"}, []string{"v", "w"})
 	if p.Key != q.Key || !slices.Equal(p.Namespaces, q.Namespaces) || !slices.Equal(p.Workspaces, q.Workspaces) {
 		t.Errorf("%+v is not %+v", p, q)
 	}
-	if p := NewPartialList(nil, []string{}); p != nil {
+	if p := authz.NewPartialList(nil, []string{}); p != nil {
 		t.Errorf("nothing is a part: %+v", p)
 	}
 }
@@ -54,8 +55,8 @@ func TestOrIsTheUnionOfTwoParts(t *testing.T) {
 	}
 	for range 2000 {
 		a, b, c, d := names(), names(), names(), names()
-		p, q := NewPartialList(slices.Clone(a), slices.Clone(c)), NewPartialList(slices.Clone(b), slices.Clone(d))
-		want := NewPartialList(slices.Concat(a, b), slices.Concat(c, d))
+		p, q := authz.NewPartialList(slices.Clone(a), slices.Clone(c)), authz.NewPartialList(slices.Clone(b), slices.Clone(d))
+		want := authz.NewPartialList(slices.Concat(a, b), slices.Concat(c, d))
 		got := p.Or(q)
 		if (got == nil) != (want == nil) || got != nil && (got.Key != want.Key || !slices.Equal(got.Namespaces, want.Namespaces) ||
 			!slices.Equal(got.Workspaces, want.Workspaces)) {
@@ -69,24 +70,24 @@ func TestOrIsTheUnionOfTwoParts(t *testing.T) {
 			}
 		}
 	}
-	p := NewPartialList([]string{"a", "b"}, nil)
-	if p.Or(NewPartialList([]string{"b"}, nil)) != p || NewPartialList([]string{"a"}, nil).Or(p) != p {
+	p := authz.NewPartialList([]string{"a", "b"}, nil)
+	if p.Or(authz.NewPartialList([]string{"b"}, nil)) != p || authz.NewPartialList([]string{"a"}, nil).Or(p) != p {
 		t.Error("a part that has the other is made anew")
 	}
 }
 
 func TestUnionKeepsEveryPart(t *testing.T) {
-	a, b := AllowPartial(NewPartialList([]string{"a"}, nil), ""), AllowPartial(NewPartialList(nil, []string{"w"}), "no")
-	d, err := Union{answer(a, nil), answer(Decision{}, nil), answer(b, nil)}.Authorize(t.Context(), bob, &request.Info{})
-	if err != nil || d.Allowed() || d.Reason != "no" || d.PartialList() == nil || d.PartialList().Key != NewPartialList([]string{"a"}, []string{"w"}).Key {
+	a, b := authz.AllowPartial(authz.NewPartialList([]string{"a"}, nil), ""), authz.AllowPartial(authz.NewPartialList(nil, []string{"w"}), "no")
+	d, err := authz.Union{answer(a, nil), answer(authz.Decision{}, nil), answer(b, nil)}.Authorize(t.Context(), bob, &request.Info{})
+	if err != nil || d.Allowed() || d.Reason != "no" || d.PartialList() == nil || d.PartialList().Key != authz.NewPartialList([]string{"a"}, []string{"w"}).Key {
 		t.Errorf("got %+v, %v", d, err)
 	}
-	d, err = Union{answer(a, nil), answer(Decision{}, errors.New("no connection"))}.Authorize(t.Context(), bob, &request.Info{})
+	d, err = authz.Union{answer(a, nil), answer(authz.Decision{}, errors.New("no connection"))}.Authorize(t.Context(), bob, &request.Info{})
 	if err == nil || d.PartialList() != nil {
 		t.Errorf("a part beside an error: %+v, %v", d, err)
 	}
-	yes := Allow("", "")
-	if d, _ := (Union{answer(a, nil), answer(yes, nil)}).Authorize(t.Context(), bob, &request.Info{}); d != yes {
+	yes := authz.Allow("", "")
+	if d, _ := (authz.Union{answer(a, nil), answer(yes, nil)}).Authorize(t.Context(), bob, &request.Info{}); d != yes {
 		t.Errorf("a part beside all: %+v", d)
 	}
 }
@@ -103,19 +104,19 @@ func TestAliasesJoinParts(t *testing.T) {
 		}
 		return schema.GroupResource{}, false
 	}
-	next := Func(func(_ context.Context, _ user.Info, r *request.Info) (Decision, error) {
+	next := authz.Func(func(_ context.Context, _ user.Info, r *request.Info) (authz.Decision, error) {
 		if r.APIGroup == "apps" {
-			return AllowPartial(NewPartialList([]string{"a"}, nil), ""), nil
+			return authz.AllowPartial(authz.NewPartialList([]string{"a"}, nil), ""), nil
 		}
-		return AllowPartial(NewPartialList([]string{"b"}, []string{"w"}), ""), nil
+		return authz.AllowPartial(authz.NewPartialList([]string{"b"}, []string{"w"}), ""), nil
 	})
-	for path, want := range map[string]*PartialList{
-		"/kapis/resources.kubesphere.io/v1alpha3/deployments": NewPartialList([]string{"a", "b"}, []string{"w"}),
+	for path, want := range map[string]*authz.PartialList{
+		"/kapis/resources.kubesphere.io/v1alpha3/deployments": authz.NewPartialList([]string{"a", "b"}, []string{"w"}),
 		"/kapis/resources.kubesphere.io/v1alpha3/users":       nil,
 		"/kapis/resources.kubesphere.io/v1alpha3/unicorns":    nil,
-		"/kapis/apps/v1/deployments":                          NewPartialList([]string{"a"}, nil),
+		"/kapis/apps/v1/deployments":                          authz.NewPartialList([]string{"a"}, nil),
 	} {
-		order := Order{Authorizers: Union{next}, Aliases: Aliases{GroupOf: groupOf}}
+		order := authz.Order{Authorizers: authz.Union{next}, Aliases: authz.Aliases{GroupOf: groupOf}}
 		d, err := order.Authorize(t.Context(), bob, parse(t, "GET", path))
 		if err != nil || d.Allowed() || (d.PartialList() == nil) != (want == nil) || want != nil && d.PartialList().Key != want.Key {
 			t.Errorf("%s: %+v, %v", path, d, err)
@@ -124,7 +125,7 @@ func TestAliasesJoinParts(t *testing.T) {
 }
 
 func TestAnOwnPartIsThereEvenWhenItIsEmpty(t *testing.T) {
-	empty, named := NewOwnPartialList(nil, nil, nil), NewOwnPartialList(nil, nil, []string{"b", "a", "b"})
+	empty, named := authz.NewOwnPartialList(nil, nil, nil), authz.NewOwnPartialList(nil, nil, []string{"b", "a", "b"})
 	if empty == nil || empty.Key == "" || len(empty.Namespaces)+len(empty.Workspaces)+len(empty.Names) > 0 {
 		t.Fatalf("%+v", empty)
 	}
@@ -132,17 +133,17 @@ func TestAnOwnPartIsThereEvenWhenItIsEmpty(t *testing.T) {
 		t.Errorf("%v", named.Names)
 	}
 	keys := map[string]bool{}
-	for _, p := range []*PartialList{empty, named, NewPartialList([]string{"a", "b"}, nil), NewPartialList(nil, []string{"a", "b"}),
-		NewOwnPartialList([]string{"a"}, []string{"b"}, nil), NewOwnPartialList([]string{"a"}, nil, []string{"b"})} {
+	for _, p := range []*authz.PartialList{empty, named, authz.NewPartialList([]string{"a", "b"}, nil), authz.NewPartialList(nil, []string{"a", "b"}),
+		authz.NewOwnPartialList([]string{"a"}, []string{"b"}, nil), authz.NewOwnPartialList([]string{"a"}, nil, []string{"b"})} {
 		if keys[p.Key] {
 			t.Errorf("two parts have the key of %+v", p)
 		}
 		keys[p.Key] = true
 	}
-	if p := NewOwnPartialList([]string{"b", "a"}, nil, nil); p.Key != NewPartialList([]string{"a", "b"}, nil).Key {
+	if p := authz.NewOwnPartialList([]string{"b", "a"}, nil, nil); p.Key != authz.NewPartialList([]string{"a", "b"}, nil).Key {
 		t.Error("equal parts have two keys")
 	}
-	if p := named.Or(NewPartialList([]string{"n"}, nil)); !slices.Equal(p.Names, named.Names) || !slices.Equal(p.Namespaces, []string{"n"}) {
+	if p := named.Or(authz.NewPartialList([]string{"n"}, nil)); !slices.Equal(p.Names, named.Names) || !slices.Equal(p.Namespaces, []string{"n"}) {
 		t.Errorf("%+v", p)
 	}
 	if named.Or(empty) != named || empty.Or(named) != named {
@@ -157,7 +158,7 @@ func FuzzPartsAreToldApart(f *testing.F) {
 	f.Add("", "a", "a", "")
 	f.Fuzz(func(t *testing.T, namespaces, workspaces, otherNamespaces, otherWorkspaces string) {
 		split := func(s string) []string { return strings.Split(s, "|") }
-		p, q := NewPartialList(split(namespaces), split(workspaces)), NewPartialList(split(otherNamespaces), split(otherWorkspaces))
+		p, q := authz.NewPartialList(split(namespaces), split(workspaces)), authz.NewPartialList(split(otherNamespaces), split(otherWorkspaces))
 		same := slices.Equal(p.Namespaces, q.Namespaces) && slices.Equal(p.Workspaces, q.Workspaces)
 		if same != (p.Key == q.Key) {
 			t.Errorf("%+v and %+v", p, q)

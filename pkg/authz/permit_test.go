@@ -1,4 +1,4 @@
-package authz
+package authz_test
 
 import (
 	"context"
@@ -10,31 +10,32 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 func TestPermitDecidesOnTheRequestItself(t *testing.T) {
-	outer := WithDecision(request.WithInfo(request.WithUser(t.Context(), bob), &request.Info{Resource: "jobs"}), Allow("", "kapis:outer"))
+	outer := authz.WithDecision(request.WithInfo(request.WithUser(t.Context(), bob), &request.Info{Resource: "jobs"}), authz.Allow("", "kapis:outer"))
 	ask := func(ctx context.Context, target string) (*http.Request, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return Permit(Func(func(_ context.Context, u user.Info, r *request.Info) (Decision, error) {
+		return authz.Permit(authz.Func(func(_ context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
 			if r.Resource == "broken" {
-				return Allow("", ""), errors.New("no index")
+				return authz.Allow("", ""), errors.New("no index")
 			}
 			if u == user.Info(bob) && r.Resource == "secrets" && r.Namespace == "a" && r.Name == "s" {
-				return Allow("", "kapis:inner"), nil
+				return authz.Allow("", "kapis:inner"), nil
 			}
-			return Decision{Group: "kapis:inner"}, nil
+			return authz.Decision{Group: "kapis:inner"}, nil
 		}), r)
 	}
 	r, err := ask(outer, "/api/v1/namespaces/a/secrets/s")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := DecisionFrom(r.Context()); !d.Allowed() || d.Group != "kapis:inner" {
+	if d := authz.DecisionFrom(r.Context()); !d.Allowed() || d.Group != "kapis:inner" {
 		t.Errorf("the decision is %+v", d)
 	}
 	if i := request.InfoFrom(r.Context()); i.Path != "/api/v1/namespaces/a/secrets/s" || i.Verb != "get" {
@@ -58,10 +59,10 @@ func TestPermitDecidesOnTheRequestItself(t *testing.T) {
 func TestMayListAsksForAllObjectsOfTheKind(t *testing.T) {
 	claims := schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
 	var asked *request.Info
-	answer := Allow("", "")
+	answer := authz.Allow("", "")
 	var failure error
-	may := MayList(Func(func(ctx context.Context, u user.Info, r *request.Info) (Decision, error) {
-		if asked = r; u != user.Info(bob) || WantsPartialList(ctx) {
+	may := authz.MayList(authz.Func(func(ctx context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
+		if asked = r; u != user.Info(bob) || authz.WantsPartialList(ctx) {
 			t.Errorf("asked of %v", u)
 		}
 		return answer, failure
@@ -71,13 +72,13 @@ func TestMayListAsksForAllObjectsOfTheKind(t *testing.T) {
 		asked.Name != "" || asked.Scope != request.Cluster || asked.IsKubernetes || !asked.IsResource {
 		t.Errorf("asked for %+v", asked)
 	}
-	if may(t.Context(), claims) || MayList(nil)(ctx, claims) {
+	if may(t.Context(), claims) || authz.MayList(nil)(ctx, claims) {
 		t.Error("nobody may list")
 	}
-	if answer = (AllowPartial(NewOwnPartialList([]string{"a"}, nil, nil), "")); may(ctx, claims) {
+	if answer = (authz.AllowPartial(authz.NewOwnPartialList([]string{"a"}, nil, nil), "")); may(ctx, claims) {
 		t.Error("a part is taken for all")
 	}
-	if answer, failure = (Allow("", "")), errors.New("no index"); may(ctx, claims) {
+	if answer, failure = (authz.Allow("", "")), errors.New("no index"); may(ctx, claims) {
 		t.Error("what can't be told is yes")
 	}
 }

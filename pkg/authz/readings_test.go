@@ -1,4 +1,4 @@
-package authz
+package authz_test
 
 import (
 	"context"
@@ -6,14 +6,15 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 func TestOlderNamesMeanWhatTheyAreCalledNow(t *testing.T) {
 	var asked *request.Info
-	older := Order{Authorizers: Union{Func(func(_ context.Context, _ user.Info, r *request.Info) (Decision, error) {
+	older := authz.Order{Authorizers: authz.Union{authz.Func(func(_ context.Context, _ user.Info, r *request.Info) (authz.Decision, error) {
 		asked = r
-		return Allow("", ""), nil
+		return authz.Allow("", ""), nil
 	})}}
 	for path, want := range map[string]string{
 		"/kapis/iam.kubesphere.io/v1alpha2/namespaces/a/members":   "namespacemembers  ",

@@ -1,4 +1,4 @@
-package authz
+package authz_test
 
 import (
 	"context"
@@ -11,27 +11,30 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
+const vetoItems = 500 // items of a partial list that the webhook is asked about
+
 // forbids is an authorizer that denies the requests for which f is true, and allows nothing.
-func forbids(f func(*request.Info) bool) Authorizer {
-	return Func(func(_ context.Context, _ user.Info, r *request.Info) (Decision, error) {
+func forbids(f func(*request.Info) bool) authz.Authorizer {
+	return authz.Func(func(_ context.Context, _ user.Info, r *request.Info) (authz.Decision, error) {
 		if f(r) {
-			return Deny("never"), nil
+			return authz.Deny("never"), nil
 		}
-		return Decision{}, nil
+		return authz.Decision{}, nil
 	})
 }
 
-func podsAlias() Aliases {
-	return Aliases{GroupOf: func(resource string) (schema.GroupResource, bool) {
+func podsAlias() authz.Aliases {
+	return authz.Aliases{GroupOf: func(resource string) (schema.GroupResource, bool) {
 		return schema.GroupResource{Resource: resource}, resource == "pods"
 	}}
 }
 
 func TestWhatIsForbiddenSomewhereIsNoPartOfAList(t *testing.T) {
-	all := NewOwnPartialList([]string{"a", "b"}, []string{"w", "x"}, []string{"ann"})
+	all := authz.NewOwnPartialList([]string{"a", "b"}, []string{"w", "x"}, []string{"ann"})
 	pods := parse(t, "GET", "/kapis/resources.kubesphere.io/v1alpha3/pods")
 	for _, c := range []struct {
 		claim  string
@@ -50,7 +53,7 @@ func TestWhatIsForbiddenSomewhereIsNoPartOfAList(t *testing.T) {
 		{"Everything", func(r *request.Info) bool { return r.Namespace+r.Workspace+r.Name != "" }, "[] [] []"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			n := Order{Authorizers: Union{forbids(c.before), answer(AllowPartial(all, ""), nil)}, Vetoing: 1, Aliases: podsAlias()}
+			n := authz.Order{Authorizers: authz.Union{forbids(c.before), answer(authz.AllowPartial(all, ""), nil)}, Vetoing: 1, Aliases: podsAlias()}
 			d, err := n.Authorize(t.Context(), bob, pods)
 			if err != nil || d.Allowed() || d.PartialList() == nil {
 				t.Fatalf("%+v, %v", d, err)
@@ -69,13 +72,13 @@ func TestWhatIsForbiddenSomewhereIsNoPartOfAList(t *testing.T) {
 func text(names []string) string { return "[" + strings.Join(names, " ") + "]" }
 
 func TestWhatARequestStandsForMayBeForbidden(t *testing.T) {
-	yes := Allow("", "kapis:global:g")
-	n := Order{
-		Authorizers: Union{forbids(func(r *request.Info) bool { return r.APIGroup == "" && r.Resource == "pods" }), answer(yes, nil)},
+	yes := authz.Allow("", "kapis:global:g")
+	n := authz.Order{
+		Authorizers: authz.Union{forbids(func(r *request.Info) bool { return r.APIGroup == "" && r.Resource == "pods" }), answer(yes, nil)},
 		Vetoing:     1, Aliases: podsAlias(),
 	}
-	for path, want := range map[string]Decision{
-		"/kapis/resources.kubesphere.io/v1alpha3/namespaces/a/pods":     Deny("never"),
+	for path, want := range map[string]authz.Decision{
+		"/kapis/resources.kubesphere.io/v1alpha3/namespaces/a/pods":     authz.Deny("never"),
 		"/kapis/resources.kubesphere.io/v1alpha3/namespaces/a/services": yes,
 	} {
 		if d, err := n.Authorize(t.Context(), bob, parse(t, "GET", path)); err != nil || d != want {
@@ -90,28 +93,28 @@ func TestOfAListOnlyAPartThatIsKnownIsGiven(t *testing.T) {
 	for n := range vetoItems + 1 {
 		many = append(many, "n"+strconv.Itoa(n))
 	}
-	part := NewPartialList([]string{"a", "b"}, nil)
+	part := authz.NewPartialList([]string{"a", "b"}, nil)
 	never := forbids(func(*request.Info) bool { return false })
-	broken := Func(func(_ context.Context, _ user.Info, r *request.Info) (Decision, error) {
+	broken := authz.Func(func(_ context.Context, _ user.Info, r *request.Info) (authz.Decision, error) {
 		if r.Namespace != "" { // an item
-			return Deny(""), failure
+			return authz.Deny(""), failure
 		}
-		return Decision{}, nil
+		return authz.Decision{}, nil
 	})
 	for _, c := range []struct {
 		claim string
-		in    Union
+		in    authz.Union
 		ctx   context.Context
 		err   error
 	}{
-		{"NotWherePlacesAreTooMany", Union{never, answer(AllowPartial(NewPartialList(many, nil), ""), nil)}, t.Context(), nil},
-		{"NotWhereItCanNotBeTold", Union{broken, answer(AllowPartial(part, ""), nil)}, t.Context(), failure},
-		{"NotWhereNobodyWantsIt", Union{never, answer(AllowPartial(part, ""), nil)}, WithoutPartialList(t.Context()), nil},
-		{"NotOfAListAtKubeAPIServer", Union{broken, answer(AllowPartial(part, ""), nil)}, t.Context(), nil},
-		{"NotWhereNextFails", Union{never, answer(AllowPartial(part, ""), failure)}, t.Context(), failure},
+		{"NotWherePlacesAreTooMany", authz.Union{never, answer(authz.AllowPartial(authz.NewPartialList(many, nil), ""), nil)}, t.Context(), nil},
+		{"NotWhereItCanNotBeTold", authz.Union{broken, answer(authz.AllowPartial(part, ""), nil)}, t.Context(), failure},
+		{"NotWhereNobodyWantsIt", authz.Union{never, answer(authz.AllowPartial(part, ""), nil)}, authz.WithoutPartialList(t.Context()), nil},
+		{"NotOfAListAtKubeAPIServer", authz.Union{broken, answer(authz.AllowPartial(part, ""), nil)}, t.Context(), nil},
+		{"NotWhereNextFails", authz.Union{never, answer(authz.AllowPartial(part, ""), failure)}, t.Context(), failure},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			n, list := Order{Authorizers: c.in, Vetoing: 1, Aliases: podsAlias()}, pods
+			n, list := authz.Order{Authorizers: c.in, Vetoing: 1, Aliases: podsAlias()}, pods
 			if strings.HasSuffix(c.claim, "AtKubeAPIServer") {
 				list = parse(t, "GET", "/api/v1/pods")
 			}
@@ -137,8 +140,8 @@ func TestPlacesOfAPartAreRequestsAsTheirPathsSay(t *testing.T) {
 			}
 			return false
 		})
-		o := Order{
-			Authorizers: Union{asked, answer(AllowPartial(NewPartialList([]string{"a"}, nil), ""), nil)}, Vetoing: 1, Aliases: podsAlias(),
+		o := authz.Order{
+			Authorizers: authz.Union{asked, answer(authz.AllowPartial(authz.NewPartialList([]string{"a"}, nil), ""), nil)}, Vetoing: 1, Aliases: podsAlias(),
 		}
 		if _, err := o.Authorize(t.Context(), bob, r); err != nil || len(items) != 1 {
 			t.Errorf("%s: %d items are asked about, %v", list, len(items), err)
@@ -158,22 +161,22 @@ func TestPlacesOfAPartAreRequestsAsTheirPathsSay(t *testing.T) {
 }
 
 func TestWhatForbidsEndsTheOrder(t *testing.T) {
-	yes, no, failure := Allow("", ""), Deny("never"), errors.New("no connection")
+	yes, no, failure := authz.Allow("", ""), authz.Deny("never"), errors.New("no connection")
 	anon := &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
 	for _, c := range []struct {
 		claim string
-		in    []Authorizer
-		want  Decision
+		in    []authz.Authorizer
+		want  authz.Decision
 		err   error
 	}{
-		{"BeforeWhoAllows", []Authorizer{answer(no, nil), answer(yes, nil)}, no, nil},
-		{"NotBehindWhoAllows", []Authorizer{answer(yes, nil), answer(no, nil)}, yes, nil},
-		{"WithAnError", []Authorizer{answer(no, failure), answer(yes, nil)}, no, failure},
-		{"WithoutAPart", []Authorizer{answer(AllowPartial(NewPartialList([]string{"a"}, nil), ""), nil), answer(no, nil)}, no, nil},
-		{"AlwaysDeny", []Authorizer{AlwaysDeny(), answer(yes, nil)}, Deny("the authorization mode is AlwaysDeny"), nil},
+		{"BeforeWhoAllows", []authz.Authorizer{answer(no, nil), answer(yes, nil)}, no, nil},
+		{"NotBehindWhoAllows", []authz.Authorizer{answer(yes, nil), answer(no, nil)}, yes, nil},
+		{"WithAnError", []authz.Authorizer{answer(no, failure), answer(yes, nil)}, no, failure},
+		{"WithoutAPart", []authz.Authorizer{answer(authz.AllowPartial(authz.NewPartialList([]string{"a"}, nil), ""), nil), answer(no, nil)}, no, nil},
+		{"AlwaysDeny", []authz.Authorizer{authz.AlwaysDeny(), answer(yes, nil)}, authz.Deny("the authorization mode is AlwaysDeny"), nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			if d, err := Union(c.in).Authorize(t.Context(), anon, &request.Info{}); d != c.want || !errors.Is(err, c.err) {
+			if d, err := authz.Union(c.in).Authorize(t.Context(), anon, &request.Info{}); d != c.want || !errors.Is(err, c.err) {
 				t.Errorf("got %+v, %v", d, err)
 			}
 		})
@@ -183,17 +186,17 @@ func TestWhatForbidsEndsTheOrder(t *testing.T) {
 // S54: no mode allows anything to a caller who is not logged in.
 func TestAlwaysAllowIsForWhoIsLoggedIn(t *testing.T) {
 	anon := &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
-	if d, err := AlwaysAllow().Authorize(t.Context(), anon, &request.Info{}); err != nil || d.Allowed() {
+	if d, err := authz.AlwaysAllow().Authorize(t.Context(), anon, &request.Info{}); err != nil || d.Allowed() {
 		t.Errorf("%+v, %v", d, err)
 	}
 }
 
 func TestAnAliasThatIsForbiddenHasNoPart(t *testing.T) {
-	a := Order{Aliases: podsAlias(), Authorizers: Union{Func(func(_ context.Context, _ user.Info, r *request.Info) (Decision, error) {
+	a := authz.Order{Aliases: podsAlias(), Authorizers: authz.Union{authz.Func(func(_ context.Context, _ user.Info, r *request.Info) (authz.Decision, error) {
 		if r.APIGroup == "" {
-			return Deny(""), nil
+			return authz.Deny(""), nil
 		}
-		return AllowPartial(NewPartialList([]string{"a"}, nil), ""), nil
+		return authz.AllowPartial(authz.NewPartialList([]string{"a"}, nil), ""), nil
 	})}}
 	d, err := a.Authorize(t.Context(), bob, parse(t, "GET", "/kapis/resources.kubesphere.io/v1alpha3/pods"))
 	if err != nil || !d.Denied() || d.PartialList() != nil {

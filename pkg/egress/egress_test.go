@@ -1,4 +1,4 @@
-package egress
+package egress_test
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/egress"
 )
 
 func TestAddressesAreJudgedByWhereTheyLead(t *testing.T) { // S20
@@ -21,38 +23,24 @@ func TestAddressesAreJudgedByWhereTheyLead(t *testing.T) { // S20
 		"64:ff9b::127.0.0.1": false, "64:ff9b::a9fe:a9fe": false, "64:ff9b:1::7f00:1": false, "2002:7f00:1::": false, "2002:a9fe:a9fe::1": false,
 		"2001:0:1::": false, "::127.0.0.1": false,
 	} {
-		if got := Allowed(netip.MustParseAddr(address), false); got != want {
+		if got := egress.Allowed(netip.MustParseAddr(address), false); got != want {
 			t.Errorf("%s: %v, want %v", address, got, want)
 		}
 	}
 	for address, want := range map[string]bool{"127.0.0.1": true, "::1": true, "::ffff:127.0.0.1": true, "0.0.0.0": false, "169.254.169.254": false} {
-		if got := Allowed(netip.MustParseAddr(address), true); got != want {
+		if got := egress.Allowed(netip.MustParseAddr(address), true); got != want {
 			t.Errorf("with loopback, %s: %v, want %v", address, got, want)
 		}
 	}
-	if Allowed(netip.Addr{}, true) {
+	if egress.Allowed(netip.Addr{}, true) {
 		t.Error("no address is allowed")
 	}
 }
 
-func TestOnlyTCPIsDialled(t *testing.T) {
-	for _, network := range []string{"udp4", "unix", "tcp", ""} {
-		if err := check(network, "8.8.8.8:443", true); !errors.Is(err, ErrRefused) {
-			t.Errorf("%q: %v", network, err)
-		}
-	}
-	if err := check("tcp4", "not an address", true); err == nil {
-		t.Error("an unreadable address is dialled")
-	}
-	if err := check("tcp6", "[2606:4700::1111]:443", false); err != nil {
-		t.Error(err)
-	}
-}
-
 // get requests a URL of a server on loopback.
-func get(t *testing.T, o Options, url string) error {
+func get(t *testing.T, o egress.Options, url string) error {
 	t.Helper()
-	tr := NewTransport(o)
+	tr := egress.NewTransport(o)
 	t.Cleanup(tr.CloseIdleConnections)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
@@ -71,17 +59,17 @@ func TestNamesAndNumbersOfLoopbackAreRefusedAtTheDial(t *testing.T) { // S20
 	defer srv.Close()
 	_, port, _ := net.SplitHostPort(srv.Listener.Addr().String())
 	for _, host := range []string{"127.0.0.1", "localhost", "0.0.0.0", "[::ffff:127.0.0.1]", "[::]"} {
-		if err := get(t, Options{}, "http://"+host+":"+port); err == nil {
+		if err := get(t, egress.Options{}, "http://"+host+":"+port); err == nil {
 			t.Errorf("%s was reached", host)
 		}
 	}
-	if err := get(t, Options{}, srv.URL); !errors.Is(err, ErrRefused) {
+	if err := get(t, egress.Options{}, srv.URL); !errors.Is(err, egress.ErrRefused) {
 		t.Errorf("the error does not say why: %v", err)
 	}
 	if hits > 0 {
 		t.Fatalf("the server was asked %d times", hits)
 	}
-	if err := get(t, Options{AllowLoopback: true}, srv.URL); err != nil || hits != 1 {
+	if err := get(t, egress.Options{AllowLoopback: true}, srv.URL); err != nil || hits != 1 {
 		t.Errorf("with the option: %v, %d requests", err, hits)
 	}
 }
@@ -89,7 +77,7 @@ func TestNamesAndNumbersOfLoopbackAreRefusedAtTheDial(t *testing.T) { // S20
 func TestARedirectToAForbiddenAddressEnds(t *testing.T) { // S20
 	srv := httptest.NewServer(http.RedirectHandler("http://169.254.169.254/latest/meta-data/", http.StatusFound))
 	defer srv.Close()
-	if err := get(t, Options{AllowLoopback: true}, srv.URL); !errors.Is(err, ErrRefused) {
+	if err := get(t, egress.Options{AllowLoopback: true}, srv.URL); !errors.Is(err, egress.ErrRefused) {
 		t.Errorf("%v", err)
 	}
 }
@@ -104,9 +92,9 @@ func FuzzADisguiseOpensNothing(f *testing.F) { // S20: an address that is refuse
 		mapped := netip.AddrFrom16(plain.As16())
 		translated := netip.AddrFrom16([16]byte{0, 0x64, 0xff, 0x9b, 12: a, b, c, d})
 		tunnelled := netip.AddrFrom16([16]byte{0x20, 0x02, a, b, c, d, 15: 1})
-		want := Allowed(plain, false)
+		want := egress.Allowed(plain, false)
 		for _, disguised := range []netip.Addr{mapped, translated, tunnelled} {
-			if got := Allowed(disguised, false); got != want {
+			if got := egress.Allowed(disguised, false); got != want {
 				t.Errorf("%s is %v, %s is %v", plain, want, disguised, got)
 			}
 		}
@@ -116,7 +104,7 @@ func FuzzADisguiseOpensNothing(f *testing.F) { // S20: an address that is refuse
 func TestProxiesOfTheEnvironmentAreNotUsed(t *testing.T) {
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
-	if NewTransport(Options{}).Proxy != nil {
+	if egress.NewTransport(egress.Options{}).Proxy != nil {
 		t.Error("a proxy would connect in the place of the dialer")
 	}
 }
@@ -125,10 +113,10 @@ func TestCertificatesAreVerifiedByDefault(t *testing.T) { // S21
 	srv := httptest.NewTLSServer(http.NotFoundHandler())
 	srv.Config.ErrorLog = nil
 	defer srv.Close()
-	if err := get(t, Options{AllowLoopback: true}, srv.URL); err == nil || !strings.Contains(err.Error(), "certificate") {
+	if err := get(t, egress.Options{AllowLoopback: true}, srv.URL); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("an unknown authority: %v", err)
 	}
-	if err := get(t, Options{AllowLoopback: true, SkipVerify: true}, srv.URL); err != nil {
+	if err := get(t, egress.Options{AllowLoopback: true, SkipVerify: true}, srv.URL); err != nil {
 		t.Errorf("declared insecure: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package idp
+package idp_test
 
 import (
 	"encoding/json"
@@ -6,17 +6,24 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/idp"
+)
+
+const (
+	maxSettings = 256 << 10 // bytes that a provider's settings may have
+	maxGroup    = 253       // bytes that the name of a group may have
 )
 
 type sample struct {
-	Name   string   `json:"name"`
-	Key    Secret   `json:"key"`
-	On     bool     `json:"enabled"`
-	Number int      `json:"number"`
-	Scopes []string `json:"scopes"`
+	Name   string     `json:"name"`
+	Key    idp.Secret `json:"key"`
+	On     bool       `json:"enabled"`
+	Number int        `json:"number"`
+	Scopes []string   `json:"scopes"`
 	Inner  struct {
-		URL    string `json:"url"`
-		Secret Secret `json:"secret"`
+		URL    string     `json:"url"`
+		Secret idp.Secret `json:"secret"`
 	} `json:"inner"`
 }
 
@@ -46,7 +53,7 @@ func TestSettingsAreReadStrictly(t *testing.T) { // U32, U33
 		strings.Repeat("x", maxSettings+1): "longer than",
 	} {
 		var s sample
-		err := Decode([]byte(text), &s)
+		err := idp.Decode([]byte(text), &s)
 		if err == nil || !strings.Contains(err.Error(), names) {
 			t.Errorf("%.60q: want an error with %s, got: %v", text, names, err)
 			continue
@@ -56,22 +63,22 @@ func TestSettingsAreReadStrictly(t *testing.T) { // U32, U33
 		}
 	}
 	var s sample
-	if err := Decode([]byte("name: abc\nkey: k\nscopes: [a]\nnumber: 3\ninner: {secret: x}"), &s); err != nil || s.Name != "abc" || s.Key.Reveal() != "k" ||
+	if err := idp.Decode([]byte("name: abc\nkey: k\nscopes: [a]\nnumber: 3\ninner: {secret: x}"), &s); err != nil || s.Name != "abc" || s.Key.Reveal() != "k" ||
 		s.Inner.Secret.Reveal() != "x" || s.Number != 3 {
 		t.Errorf("%v", err)
 	}
 	for _, nothing := range []string{"", "{}", "null", "# only words", "key: null"} {
 		var s sample
-		if err := Decode([]byte(nothing), &s); err != nil || !s.Key.IsZero() {
+		if err := idp.Decode([]byte(nothing), &s); err != nil || !s.Key.IsZero() {
 			t.Errorf("%q: %v", nothing, err)
 		}
 	}
 }
 
 func TestASecretIsNotShown(t *testing.T) {
-	s := sample{Key: NewSecret("canary")}
+	s := sample{Key: idp.NewSecret("canary")}
 	type hidden struct{ inner sample }
-	for _, v := range []any{s, &s, hidden{s}, []any{s.Key}, map[string]Secret{"x": s.Key}, &s.Key, struct{ s *Secret }{&s.Key}} {
+	for _, v := range []any{s, &s, hidden{s}, []any{s.Key}, map[string]idp.Secret{"x": s.Key}, &s.Key, struct{ s *idp.Secret }{&s.Key}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			if text := fmt.Sprintf(verb, v); strings.Contains(text, "canary") || strings.Contains(text, fmt.Sprintf("%x", "canary")) {
 				t.Errorf("%s shows %s", verb, text)
@@ -81,7 +88,7 @@ func TestASecretIsNotShown(t *testing.T) {
 	if raw, err := json.Marshal(s); err != nil || strings.Contains(string(raw), "canary") {
 		t.Errorf("JSON shows %s, %v", raw, err)
 	}
-	if NewSecret("").Reveal() != "" || !NewSecret("").IsZero() || NewSecret("a").IsZero() {
+	if idp.NewSecret("").Reveal() != "" || !idp.NewSecret("").IsZero() || idp.NewSecret("a").IsZero() {
 		t.Error("an empty secret is none")
 	}
 }
@@ -104,15 +111,15 @@ func TestGroupsThatMeanSomethingHereAreLeftOut(t *testing.T) {
 		"NoneThatCount":          {[]string{"system:masters"}, "", nil},
 		"ThePrefixAloneIsNoName": {[]string{""}, "x", nil},
 	} {
-		if got := Groups(test.in, test.prefix); !slices.Equal(got, test.want) {
+		if got := idp.Groups(test.in, test.prefix); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
-	many := make([]string, 3*MaxGroups)
+	many := make([]string, 3*idp.MaxGroups)
 	for i := range many {
 		many[i] = fmt.Sprintf("%05d", i)
 	}
-	if got := Groups(many, ""); len(got) != MaxGroups || got[0] != "00000" {
+	if got := idp.Groups(many, ""); len(got) != idp.MaxGroups || got[0] != "00000" {
 		t.Errorf("%d groups", len(got))
 	}
 }
@@ -122,7 +129,7 @@ func FuzzNoGroupOfOursComesFromAProvider(f *testing.F) {
 		f.Add(seed[0], seed[1])
 	}
 	f.Fuzz(func(t *testing.T, name, prefix string) {
-		for _, g := range Groups([]string{name}, prefix) {
+		for _, g := range idp.Groups([]string{name}, prefix) {
 			if strings.HasPrefix(g, "system:") || strings.HasPrefix(g, "kapis:") || len(g) > maxGroup || strings.ContainsAny(g, "\n\r\x00") {
 				t.Errorf("%q and %q make %q", prefix, name, g)
 			}
@@ -140,7 +147,7 @@ func FuzzNoErrorRepeatsAValue(f *testing.F) {
 			return
 		}
 		var s sample
-		err := Decode([]byte(before+value+after), &s)
+		err := idp.Decode([]byte(before+value+after), &s)
 		if err != nil && strings.Contains(err.Error(), value) && !strings.Contains(err.Error(), "no such key") && !strings.Contains(err.Error(), "twice") {
 			t.Errorf("%q: %v", before+value+after, err)
 		}

@@ -1,11 +1,15 @@
-package kube
+package kube_test
 
 import (
 	"testing"
 
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/kube"
 )
+
+const maxVerbosity = 5 // the highest verbosity that can be set
 
 // S57: at 6 client-go logs the addresses of requests with their queries, at 7 their headers, at 8 bodies.
 func TestNoLevelOfLogsShowsRequests(t *testing.T) {
@@ -28,7 +32,7 @@ func TestNoLevelOfLogsShowsRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fs := pflag.NewFlagSet("x", pflag.ContinueOnError)
-			LogFlags(fs)
+			kube.LogFlags(fs)
 			t.Cleanup(func() {
 				_ = fs.Set("v", "0")
 				_ = fs.Set("vmodule", "")

@@ -1,4 +1,4 @@
-package rawjson
+package rawjson_test
 
 import (
 	"bytes"
@@ -9,7 +9,11 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"kapis.dev/ks-apiserver/pkg/rawjson"
 )
+
+const maxDepth = 10_000 + 16 // levels of nesting that Valid accepts
 
 const pod = `{"kind":"Pod","metadata":{"name":"a","labels":{"x\"y":"1"},"managedFields":[{"a":1}],` +
 	`"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}","k":"v"}},` +
@@ -31,7 +35,7 @@ func TestGetFindsWhatLiesAtAPath(t *testing.T) {
 		{[]string{"status", "phase", "x"}, ""},
 		{[]string{"nothing"}, ""},
 	} {
-		if got := Get(pod, c.path...); got != c.want {
+		if got := rawjson.Get(pod, c.path...); got != c.want {
 			t.Errorf("Get(%q) = %s, want %s", c.path, got, c.want)
 		}
 	}
@@ -41,7 +45,7 @@ func TestTextOfScalars(t *testing.T) {
 	for in, want := range map[string]string{
 		`"a"`: "a", `""`: "", `"a\"\u00e9\/"`: `a"é/`, `12.5`: "12.5", `true`: "true", `null`: "", `{"a":1}`: `{"a":1}`, "": "",
 	} {
-		if got := Text(in); got != want {
+		if got := rawjson.Text(in); got != want {
 			t.Errorf("Text(%s) = %q, want %q", in, got, want)
 		}
 	}
@@ -49,7 +53,7 @@ func TestTextOfScalars(t *testing.T) {
 
 func TestBrokenObjectsSayErr(t *testing.T) {
 	for _, in := range []string{"", "[]", "{", `{"a"`, `{"a":`, `{"a":1`, `{"a":1,`, `{"a":1,}`, `{a:1}`, `{"a":1 "b":2}`, `{"a":01}`} {
-		m := Object(in)
+		m := rawjson.Object(in)
 		for m.Next() {
 			continue
 		}
@@ -60,7 +64,7 @@ func TestBrokenObjectsSayErr(t *testing.T) {
 }
 
 func TestEmptyObjectHasNoMembersAndNoError(t *testing.T) {
-	m := Object(" { } ")
+	m := rawjson.Object(" { } ")
 	for range 2 { // the end is the end
 		if m.Next() || m.Err() != nil {
 			t.Error("an empty object has members, or an error")
@@ -68,7 +72,7 @@ func TestEmptyObjectHasNoMembersAndNoError(t *testing.T) {
 	}
 }
 
-var standard = Cuts([]string{"metadata", "managedFields"},
+var standard = rawjson.Cuts([]string{"metadata", "managedFields"},
 	[]string{"metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"}, []string{"data"})
 
 func TestAppendWithoutCutsExactlyWhatIsNamed(t *testing.T) {
@@ -85,7 +89,7 @@ func TestAppendWithoutCutsExactlyWhatIsNamed(t *testing.T) {
 		{"SpaceAround", " {\n\"a\" : 1 , \"data\" : 2 }\n", "", `{"a" : 1}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := AppendWithout(nil, c.in, c.front, standard)
+			got, err := rawjson.AppendWithout(nil, c.in, c.front, standard)
 			if err != nil || string(got) != c.want {
 				t.Errorf("got %s, %v\nwant %s", got, err, c.want)
 			}
@@ -94,8 +98,8 @@ func TestAppendWithoutCutsExactlyWhatIsNamed(t *testing.T) {
 }
 
 func TestWiderCutWins(t *testing.T) {
-	for _, c := range []Cut{Cuts([]string{"a"}, []string{"a", "b"}), Cuts([]string{"a", "b"}, []string{"a"})} {
-		if got, _ := AppendWithout(nil, `{"a":{"b":1,"c":2}}`, "", c); string(got) != "{}" {
+	for _, c := range []rawjson.Cut{rawjson.Cuts([]string{"a"}, []string{"a", "b"}), rawjson.Cuts([]string{"a", "b"}, []string{"a"})} {
+		if got, _ := rawjson.AppendWithout(nil, `{"a":{"b":1,"c":2}}`, "", c); string(got) != "{}" {
 			t.Errorf("got %s", got)
 		}
 	}
@@ -114,7 +118,7 @@ func TestDepthIsBounded(t *testing.T) {
 		}{
 			{100_000, 1_000_000, false}, {10_000, 10_000, true}, {10_001, 10_000, false}, {512, 512, true}, {513, 512, false}, {0, 0, true}, {1, 0, false},
 		} {
-			if got := Valid(nested(c.n, b[0], b[1]), c.depth); got != c.want {
+			if got := rawjson.Valid(nested(c.n, b[0], b[1]), c.depth); got != c.want {
 				t.Errorf("a value in %d of %s, where %d may be: %v", c.n, b, c.depth, got)
 			}
 		}
@@ -130,11 +134,11 @@ func TestObjectsAsDeepAsKubeAPIServerTakesThemAreRead(t *testing.T) {
 	if json.Unmarshal([]byte("["+object+"]"), new(any)) == nil {
 		t.Fatal("this is less than kube-apiserver takes")
 	}
-	if got, err := AppendWithout(nil, object, "", standard); err != nil || string(got) != object {
+	if got, err := rawjson.AppendWithout(nil, object, "", standard); err != nil || string(got) != object {
 		t.Errorf("%d of %d bytes, %v", len(got), len(object), err)
 	}
 	list := `{"object":{"kind":"Table","rows":[{"object":` + object + `}]},"z":1}`
-	if got := Get(list, "object", "rows", "0", "object"); got != object || Get(list, "z") != "1" {
+	if got := rawjson.Get(list, "object", "rows", "0", "object"); got != object || rawjson.Get(list, "z") != "1" {
 		t.Errorf("%d of %d bytes", len(got), len(object))
 	}
 }
@@ -144,7 +148,7 @@ func FuzzValidAgreesWithEncodingJSON(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if len(s) < maxDepth && Valid(s, maxDepth) != json.Valid([]byte(s)) {
+		if len(s) < maxDepth && rawjson.Valid(s, maxDepth) != json.Valid([]byte(s)) {
 			t.Errorf("Valid(%q) = %v", s, !json.Valid([]byte(s)))
 		}
 	})
@@ -156,14 +160,14 @@ func FuzzCutIsIdempotentAndCutsNothingElse(f *testing.F) {
 	f.Add(`{"data":{"a":1},"data":2,"metadata":{"managedFields":[]}}`)
 	f.Add(` { "a" : { } } `)
 	f.Fuzz(func(t *testing.T, s string) {
-		once, err := AppendWithout(nil, s, "", standard)
+		once, err := rawjson.AppendWithout(nil, s, "", standard)
 		if err != nil {
 			if len(s) < maxDepth && json.Valid([]byte(s)) && strings.HasPrefix(strings.TrimLeft(s, " \t\r\n"), "{") {
 				t.Fatalf("a valid object was refused: %q", s)
 			}
 			return
 		}
-		twice, err := AppendWithout(nil, string(once), "", standard)
+		twice, err := rawjson.AppendWithout(nil, string(once), "", standard)
 		if err != nil || !bytes.Equal(once, twice) {
 			t.Fatalf("%q -> %q -> %q, %v", s, once, twice, err)
 		}
@@ -200,7 +204,7 @@ func TestReaderReadsValuesHoweverTheyArrive(t *testing.T) {
 		"EOFWithData": iotest.DataErrReader(strings.NewReader(stream)),
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := NewReader(in, 1<<20)
+			r := rawjson.NewReader(in, 1<<20)
 			for _, w := range want {
 				if got, err := r.Value(); err != nil || got != w {
 					t.Fatalf("got %q, %v, want %q", got, err, w)
@@ -213,46 +217,6 @@ func TestReaderReadsValuesHoweverTheyArrive(t *testing.T) {
 	}
 }
 
-// frames returns at most one frame for each Read, as a watch does.
-type frames []string
-
-func (f *frames) Read(b []byte) (int, error) {
-	if len(*f) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(b, (*f)[0])
-	if (*f)[0] = (*f)[0][n:]; (*f)[0] == "" {
-		*f = (*f)[1:]
-	}
-	return n, nil
-}
-
-// A watch event of more than largeBuffer once ended the process: the buffer was released, and then read.
-func TestReaderGoesOnBehindALongValue(t *testing.T) {
-	long := func(n int) string { return `{"a":"` + strings.Repeat("x", n) + `"}` }
-	values := []string{`{}`, long(largeBuffer), `{"b":1}`, long(10 * largeBuffer), long(largeBuffer/2 - 9), long(largeBuffer - 9), `{}`}
-	for name, read := range map[string]func(*Reader) (string, error){"Value": (*Reader).Value, "Line": (*Reader).Line} {
-		t.Run(name, func(t *testing.T) {
-			in := frames{}
-			for _, v := range values {
-				in = append(in, v+"\n")
-			}
-			r := NewReader(&in, 2<<20)
-			for n, want := range values {
-				if got, err := read(r); err != nil || got != want {
-					t.Fatalf("value %d: %d bytes, %v, want %d", n, len(got), err, len(want))
-				}
-			}
-			if _, err := read(r); !errors.Is(err, io.EOF) {
-				t.Errorf("at the end: %v", err)
-			}
-			if len(r.buf) > largeBuffer {
-				t.Errorf("the buffer still has %d bytes", len(r.buf))
-			}
-		})
-	}
-}
-
 func TestReaderRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name, in string
@@ -260,12 +224,12 @@ func TestReaderRefuses(t *testing.T) {
 	}{
 		{"HalfAnObject", `{"a":`, io.ErrUnexpectedEOF},
 		{"HalfAString", `"a`, io.ErrUnexpectedEOF},
-		{"AClosingBracket", `}`, ErrSyntax},
-		{"MoreThanItsLimit", `{"a":"` + strings.Repeat("x", 200) + `"}`, ErrTooLong},
-		{"ALongString", `"` + strings.Repeat("x", 200) + `"`, ErrTooLong},
+		{"AClosingBracket", `}`, rawjson.ErrSyntax},
+		{"MoreThanItsLimit", `{"a":"` + strings.Repeat("x", 200) + `"}`, rawjson.ErrTooLong},
+		{"ALongString", `"` + strings.Repeat("x", 200) + `"`, rawjson.ErrTooLong},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := NewReader(strings.NewReader(c.in), 100).Value(); !errors.Is(err, c.want) {
+			if _, err := rawjson.NewReader(strings.NewReader(c.in), 100).Value(); !errors.Is(err, c.want) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -277,7 +241,7 @@ func FuzzReaderFindsTheValue(f *testing.F) {
 	f.Add(`[1,"]"]`)
 	f.Add("12")
 	f.Fuzz(func(t *testing.T, s string) {
-		got, err := NewReader(strings.NewReader(s+" {}"), 1<<20).Value()
+		got, err := rawjson.NewReader(strings.NewReader(s+" {}"), 1<<20).Value()
 		if json.Valid([]byte(s)) && (err != nil || got != strings.Trim(s, " \t\r\n")) {
 			t.Errorf("%q: got %q, %v", s, got, err)
 		}

@@ -1,4 +1,4 @@
-package redaction
+package redaction_test
 
 import (
 	"encoding/json"
@@ -13,7 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/redaction"
 )
+
+const notShown = "(an object that is not redacted)"
 
 func gr(group, resource string) schema.GroupResource {
 	return schema.GroupResource{Group: group, Resource: resource}
@@ -22,10 +25,10 @@ func gr(group, resource string) schema.GroupResource {
 // S64: an unredacted object can't be formatted or encoded, by itself or within any value.
 func TestWhatIsNotRedactedHasNoText(t *testing.T) {
 	type holder struct {
-		R Raw
-		B Bytes
+		R redaction.Raw
+		B redaction.Bytes
 	}
-	h := holder{Received(`{"a":"canary"}`), Bytes(`{"a":"canary"}`)}
+	h := holder{redaction.Received(`{"a":"canary"}`), redaction.Bytes(`{"a":"canary"}`)}
 	for _, v := range []any{h, &h, h.R, h.B, []any{h.R, h.B}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			if out := fmt.Sprintf(verb, v); strings.Contains(out, "canary") || strings.Contains(out, "63616e617279") {
@@ -50,21 +53,21 @@ func TestObjectsAndListsAreShownWithoutHiddenFields(t *testing.T) {
 		`{"items":[],"spec":{"password":"canary"}}`:                                               `{"items":[],"spec":{}}`,
 		`{"items":7,"spec":{"password":"canary"}}`:                                                `{"items":7,"spec":{}}`,
 	} {
-		if got, err := Received(text).Shown(users); err != nil || got.String() != want {
+		if got, err := redaction.Received(text).Shown(users); err != nil || got.String() != want {
 			t.Errorf("%s is shown as %s, %v", text, got, err)
 		}
-		if got, err := Received(text).Shown(gr("", "pods")); err != nil || got.String() != text {
+		if got, err := redaction.Received(text).Shown(gr("", "pods")); err != nil || got.String() != text {
 			t.Errorf("%s is shown as %s, %v", text, got, err)
 		}
 	}
 	for _, broken := range []string{"", "[]", `{"spec":`, `{"items":[{"spec":{"password":"canary"}`, `{"items":["canary"]}`} {
-		if got, err := Received(broken).Shown(users); err == nil {
+		if got, err := redaction.Received(broken).Shown(users); err == nil {
 			t.Errorf("%s is shown as %s", broken, got)
 		} else if strings.Contains(err.Error(), "canary") {
 			t.Error(err)
 		}
 	}
-	shown, err := Received(`{"a":1,"data":{"x":2}}`).Shown(gr("", "secrets"))
+	shown, err := redaction.Received(`{"a":1,"data":{"x":2}}`).Shown(gr("", "secrets"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,15 @@
-package redaction
+package redaction_test
 
 import (
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/redaction"
 )
+
+const maxAnswer = 16 << 20 // bytes that are read of an answer
 
 func answered(code int, body string) *http.Response {
 	return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}
@@ -16,13 +20,13 @@ func TestAnswersAreShownWithoutHiddenFields(t *testing.T) {
 	users, pods := gr("iam.kubesphere.io", "users"), gr("", "pods")
 	const object, cut = `{"spec":{"password":"canary"}}`, `{"spec":{}}`
 	for name, c := range map[string]struct {
-		res  *Response
+		res  *redaction.Response
 		want string
 	}{
-		"Object":   {Respond(answered(http.StatusOK, object), users), cut},
-		"Created":  {Respond(answered(http.StatusCreated, object), users), cut},
-		"Failure":  {Respond(answered(http.StatusConflict, `{"kind":"Status"}`), users), `{"kind":"Status"}`},
-		"OfAnyPod": {Respond(answered(http.StatusOK, object), pods), object},
+		"Object":   {redaction.Respond(answered(http.StatusOK, object), users), cut},
+		"Created":  {redaction.Respond(answered(http.StatusCreated, object), users), cut},
+		"Failure":  {redaction.Respond(answered(http.StatusConflict, `{"kind":"Status"}`), users), `{"kind":"Status"}`},
+		"OfAnyPod": {redaction.Respond(answered(http.StatusOK, object), pods), object},
 	} {
 		body, length, err := c.res.Shown()
 		if err != nil {
@@ -34,20 +38,20 @@ func TestAnswersAreShownWithoutHiddenFields(t *testing.T) {
 		}
 	}
 	for _, broken := range []string{"", "canary", `{"spec":{"password":"canary"}`} {
-		if body, _, err := Respond(answered(http.StatusOK, broken), users).Shown(); err == nil {
+		if body, _, err := redaction.Respond(answered(http.StatusOK, broken), users).Shown(); err == nil {
 			t.Errorf("%q is shown as %v", broken, body)
 		} else if strings.Contains(err.Error(), "canary") {
 			t.Error(err)
 		}
 	}
-	if _, err := Respond(answered(http.StatusOK, strings.Repeat(" ", maxAnswer+1)), users).Raw(); err == nil {
+	if _, err := redaction.Respond(answered(http.StatusOK, strings.Repeat(" ", maxAnswer+1)), users).Raw(); err == nil {
 		t.Error("an answer has no bound")
 	}
-	if s := Respond(answered(http.StatusConflict, `{"kind":"Status","code":409}`), users).Status(); s == nil || s.Code != http.StatusConflict {
+	if s := redaction.Respond(answered(http.StatusConflict, `{"kind":"Status","code":409}`), users).Status(); s == nil || s.Code != http.StatusConflict {
 		t.Error(s)
 	}
 	for code, body := range map[int]string{http.StatusOK: `{"kind":"Status"}`, http.StatusConflict: `{"kind":"User"}`, http.StatusGone: "<html>"} {
-		if s := Respond(answered(code, body), users).Status(); s != nil {
+		if s := redaction.Respond(answered(code, body), users).Status(); s != nil {
 			t.Errorf("%d %s is %v", code, body, s)
 		}
 	}

@@ -1,4 +1,4 @@
-package stream
+package stream_test
 
 import (
 	"bufio"
@@ -21,29 +21,32 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
+const batch = 64 << 10 // bytes that are written at once
+
 // source is a Source made of functions.
 type source struct {
-	stream func(context.Context, *Writer)
+	stream func(context.Context, *stream.Writer)
 	closed atomic.Int64
 }
 
-func (s *source) Head(h http.Header)                      { h.Set("X-Source", "s") }
-func (s *source) Stream(ctx context.Context, out *Writer) { s.stream(ctx, out) }
-func (s *source) Close()                                  { s.closed.Add(1) }
+func (s *source) Head(h http.Header)                             { h.Set("X-Source", "s") }
+func (s *source) Stream(ctx context.Context, out *stream.Writer) { s.stream(ctx, out) }
+func (s *source) Close()                                         { s.closed.Add(1) }
 
 // endless sends one event, and then nothing until ctx ends.
 func endless() *source {
-	return &source{stream: func(ctx context.Context, out *Writer) {
+	return &source{stream: func(ctx context.Context, out *stream.Writer) {
 		out.Event("ADDED", "7", `{"n":`, "1}")
 		out.Flush()
 		<-ctx.Done()
 	}}
 }
 
-func handler(g *Guard, src Source) http.Handler {
+func handler(g *stream.Guard, src stream.Source) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.Header.Get("User")
 		ctx := request.WithUser(r.Context(), &user.DefaultInfo{Name: name})
@@ -51,7 +54,7 @@ func handler(g *Guard, src Source) http.Handler {
 	})
 }
 
-func serve(t *testing.T, g *Guard, src Source) *httptest.Server {
+func serve(t *testing.T, g *stream.Guard, src stream.Source) *httptest.Server {
 	t.Helper()
 	srv := httptest.NewServer(handler(g, src))
 	t.Cleanup(srv.Close)
@@ -90,7 +93,7 @@ func body(t *testing.T, res *http.Response) string {
 
 func TestFrames(t *testing.T) {
 	src := func() *source {
-		return &source{stream: func(_ context.Context, out *Writer) {
+		return &source{stream: func(_ context.Context, out *stream.Writer) {
 			out.Event("ADDED", "7", `{"a":`, "\r\n1\n}")
 			out.Event("MODIFIED", "", `{"b":"\n"}`)
 			out.Beat("8")
@@ -103,7 +106,7 @@ func TestFrames(t *testing.T) {
 	status := `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Internal error occurred: see the server's log","reason":"InternalError","details":{"causes":[{"message":"see the server's log"}]},"code":500}}`
 	for _, c := range []struct{ name, accept, content, want string }{
 		{"LinesOfJSON", "application/json", "application/json", `{"a":  1 }` + "\n" + `{"b":"\n"}` + "\n{}\n" + status + "\n"},
-		{"ServerSentEvents", EventStream, EventStream, "retry: 1000\n\n" +
+		{"ServerSentEvents", stream.EventStream, stream.EventStream, "retry: 1000\n\n" +
 			"event: ADDED\nid: 7\ndata: " + `{"a":  1 }` + "\n\n" +
 			"event: MODIFIED\ndata: " + `{"b":"\n"}` + "\n\n" +
 			": ping\nid: 8\n\n: ping\n\n" +
@@ -112,7 +115,7 @@ func TestFrames(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := src()
-			g := New(Options{})
+			g := stream.New(stream.Options{})
 			res := ask(t, http.DefaultClient, http.MethodGet, serve(t, g, s).URL, "Accept: "+c.accept)
 			if got := body(t, res); got != c.want {
 				t.Errorf("got\n%q, want\n%q", got, c.want)
@@ -130,7 +133,7 @@ func TestFrames(t *testing.T) {
 		})
 	}
 	t.Run("MessagesOfAWebSocket", func(t *testing.T) {
-		conn, _, err := websocket.Dial(t.Context(), serve(t, New(Options{}), src()).URL, nil)
+		conn, _, err := websocket.Dial(t.Context(), serve(t, stream.New(stream.Options{}), src()).URL, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +152,7 @@ func TestFrames(t *testing.T) {
 
 func TestLargeEventsArriveWhole(t *testing.T) {
 	large := strings.Repeat("x", 5*batch+1)
-	src := &source{stream: func(_ context.Context, out *Writer) {
+	src := &source{stream: func(_ context.Context, out *stream.Writer) {
 		for range 3 {
 			out.Event("ADDED", "", `"`, large, `"`)
 			if !out.Full() {
@@ -158,26 +161,27 @@ func TestLargeEventsArriveWhole(t *testing.T) {
 			out.Flush()
 		}
 	}}
-	if got, want := body(t, ask(t, http.DefaultClient, http.MethodGet, serve(t, New(Options{}), src).URL)), strings.Repeat(`"`+large+`"`+"\n", 3); got != want {
+	if got, want := body(t, ask(t, http.DefaultClient, http.MethodGet, serve(t, stream.New(stream.Options{}), src).URL)),
+		strings.Repeat(`"`+large+`"`+"\n", 3); got != want {
 		t.Errorf("%d bytes, want %d", len(got), len(want))
 	}
 }
 
 func TestTheFormIsChosenByAccept(t *testing.T) {
 	for accept, want := range map[string]bool{
-		"": false, "*/*": false, "application/json": false, EventStream: true, "text/event-stream;q=0": false, "text/*": false,
+		"": false, "*/*": false, "application/json": false, stream.EventStream: true, "text/event-stream;q=0": false, "text/*": false,
 		"text/event-stream, */*": true, "application/json, text/event-stream": true, "application/json;q=0.5, text/event-stream;q=0.4": false,
 		"TEXT/EVENT-STREAM": true, "text/event-stream;q=x": false, "application/json;as=Table, application/json": false,
 	} {
-		if got := WantsEvents(http.Header{"Accept": {accept}}); got != want {
+		if got := stream.WantsEvents(http.Header{"Accept": {accept}}); got != want {
 			t.Errorf("%q: %v", accept, got)
 		}
 	}
 }
 
 func TestHeadHasNoEvents(t *testing.T) {
-	g := New(Options{})
-	src := &source{stream: func(context.Context, *Writer) { t.Error("the stream began") }}
+	g := stream.New(stream.Options{})
+	src := &source{stream: func(context.Context, *stream.Writer) { t.Error("the stream began") }}
 	h := handler(g, src)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(web.AsHead(r.Context())) // as package apiserver does, whose routes know GET only
@@ -210,7 +214,7 @@ func first(t *testing.T, res *http.Response) *bufio.Reader {
 }
 
 func TestTooManyStreamsAreRefused(t *testing.T) {
-	g := New(Options{PerUser: 2, Total: 3})
+	g := stream.New(stream.Options{PerUser: 2, Total: 3})
 	srv := serve(t, g, endless())
 	open := map[string]*http.Response{}
 	for _, c := range []struct {
@@ -246,7 +250,7 @@ func TestTooManyStreamsAreRefused(t *testing.T) {
 }
 
 // waitOpen waits until n streams are open.
-func waitOpen(t *testing.T, g *Guard, n int) {
+func waitOpen(t *testing.T, g *stream.Guard, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); g.Open() != n; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -274,8 +278,8 @@ func secure(t *testing.T, version string, h http.Handler) (*http.Client, string)
 }
 
 func TestStreamsEndCleanly(t *testing.T) { // S53
-	until := func(end <-chan struct{}, why func(context.Context) error) Options {
-		return Options{RecheckEvery: time.Millisecond, Recheck: func(ctx context.Context, _ *http.Request) error {
+	until := func(end <-chan struct{}, why func(context.Context) error) stream.Options {
+		return stream.Options{RecheckEvery: time.Millisecond, Recheck: func(ctx context.Context, _ *http.Request) error {
 			select {
 			case <-end:
 				return why(ctx)
@@ -284,25 +288,25 @@ func TestStreamsEndCleanly(t *testing.T) { // S53
 			}
 		}}
 	}
-	for name, options := range map[string]func(end <-chan struct{}) Options{
-		"WithTheRight": func(end <-chan struct{}) Options {
+	for name, options := range map[string]func(end <-chan struct{}) stream.Options{
+		"WithTheRight": func(end <-chan struct{}) stream.Options {
 			return until(end, func(context.Context) error { return errors.New("no longer") })
 		},
-		"WithACheckThatHangs": func(end <-chan struct{}) Options {
+		"WithACheckThatHangs": func(end <-chan struct{}) stream.Options {
 			return until(end, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 		},
-		"WhenTheServerStops": func(end <-chan struct{}) Options {
+		"WhenTheServerStops": func(end <-chan struct{}) stream.Options {
 			ctx, cancel := context.WithCancel(context.Background())
 			go func() { <-end; cancel() }()
-			return Options{Drain: ctx}
+			return stream.Options{Drain: ctx}
 		},
 	} {
-		for _, accept := range []string{"application/json", EventStream} {
+		for _, accept := range []string{"application/json", stream.EventStream} {
 			for _, version := range versions {
 				t.Run(name+"/"+accept+"/"+version, func(t *testing.T) {
 					t.Parallel()
 					end := make(chan struct{})
-					g := New(options(end))
+					g := stream.New(options(end))
 					client, url := secure(t, version, handler(g, endless()))
 					res := ask(t, client, http.MethodGet, url, "Accept: "+accept)
 					close(end)
@@ -320,13 +324,13 @@ func TestAClientThatReadsNothingIsCutOff(t *testing.T) {
 	for _, version := range versions {
 		t.Run(version, func(t *testing.T) {
 			gone := make(chan struct{})
-			src := &source{stream: func(_ context.Context, out *Writer) {
+			src := &source{stream: func(_ context.Context, out *stream.Writer) {
 				defer close(gone)
 				for out.Flush() {
 					out.Event("ADDED", "", strings.Repeat("x", batch))
 				}
 			}}
-			client, url := secure(t, version, handler(New(Options{Progress: 20 * time.Millisecond}), src))
+			client, url := secure(t, version, handler(stream.New(stream.Options{Progress: 20 * time.Millisecond}), src))
 			res := ask(t, client, http.MethodGet, url)
 			<-gone
 			if _, err := io.Copy(io.Discard, res.Body); err == nil {
@@ -337,8 +341,8 @@ func TestAClientThatReadsNothingIsCutOff(t *testing.T) {
 }
 
 func TestTheConnectionServesOnAfterAnEndedStream(t *testing.T) {
-	g := New(Options{Progress: time.Second})
-	srv := serve(t, g, &source{stream: func(_ context.Context, out *Writer) {
+	g := stream.New(stream.Options{Progress: time.Second})
+	srv := serve(t, g, &source{stream: func(_ context.Context, out *stream.Writer) {
 		out.Event("ADDED", "", "1")
 		out.Flush()
 	}})
@@ -358,7 +362,7 @@ func TestTheConnectionServesOnAfterAnEndedStream(t *testing.T) {
 func TestNothingIsLeftOfAbandonedStreams(t *testing.T) { // U7
 	old := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, old) }) // runs last: after the server is closed
-	g := New(Options{RecheckEvery: time.Millisecond, Recheck: func(context.Context, *http.Request) error { return nil }})
+	g := stream.New(stream.Options{RecheckEvery: time.Millisecond, Recheck: func(context.Context, *http.Request) error { return nil }})
 	srv := serve(t, g, endless())
 	for i := range 100 {
 		if i%4 == 0 {
@@ -380,7 +384,7 @@ func TestNothingIsLeftOfAbandonedStreams(t *testing.T) { // U7
 
 func TestAWebSocketEndsWithTheRight(t *testing.T) { // S53
 	var withdrawn atomic.Bool
-	g := New(Options{RecheckEvery: time.Millisecond, Recheck: func(context.Context, *http.Request) error {
+	g := stream.New(stream.Options{RecheckEvery: time.Millisecond, Recheck: func(context.Context, *http.Request) error {
 		if withdrawn.Load() {
 			return errors.New("no longer")
 		}
@@ -404,7 +408,7 @@ func TestAWebSocketEndsWithTheRight(t *testing.T) { // S53
 }
 
 func TestAPanicOfTheCheckEndsItsStreamOnly(t *testing.T) {
-	g := New(Options{RecheckEvery: time.Millisecond, Recheck: func(context.Context, *http.Request) error { panic("lost") }})
+	g := stream.New(stream.Options{RecheckEvery: time.Millisecond, Recheck: func(context.Context, *http.Request) error { panic("lost") }})
 	conn, _, err := websocket.Dial(t.Context(), serve(t, g, endless()).URL, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -431,10 +435,10 @@ func TestAClientIsToldOfAnEndAfterWhichItMayBeginAnew(t *testing.T) {
 		"NotTheCause": {apierrors.NewInternalError(errors.New("a detail")), `"code":401`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := New(Options{RecheckEvery: time.Millisecond, Recheck: func(context.Context, *http.Request) error { return c.why }})
-			srv := serve(t, g, &source{stream: func(ctx context.Context, out *Writer) {
+			g := stream.New(stream.Options{RecheckEvery: time.Millisecond, Recheck: func(context.Context, *http.Request) error { return c.why }})
+			srv := serve(t, g, &source{stream: func(ctx context.Context, out *stream.Writer) {
 				<-ctx.Done()
-				out.Fail(Ended(ctx))
+				out.Fail(stream.Ended(ctx))
 				out.Flush()
 			}})
 			conn, _, err := websocket.Dial(t.Context(), srv.URL, nil)
@@ -456,11 +460,11 @@ func TestAClientIsToldOfAnEndAfterWhichItMayBeginAnew(t *testing.T) {
 }
 
 func ExampleWriter_Event() {
-	g := New(Options{})
+	g := stream.New(stream.Options{})
 	rec := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
-	r.Header.Set("Accept", EventStream)
-	g.Answer(&source{stream: func(_ context.Context, out *Writer) {
+	r.Header.Set("Accept", stream.EventStream)
+	g.Answer(&source{stream: func(_ context.Context, out *stream.Writer) {
 		out.Event("ADDED", "7", `{"type":"ADDED","object":`, `{}`, `}`)
 		out.Flush()
 	}}).Respond(rec, r)

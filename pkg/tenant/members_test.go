@@ -1,4 +1,4 @@
-package tenant
+package tenant_test
 
 import (
 	"context"
@@ -17,6 +17,12 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz/rbac"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/tenant"
+)
+
+const (
+	peoplePerPage = 1000 // users that are asked for at once
+	iamGroup      = "iam.kubesphere.io"
 )
 
 const at = "/kapis/tenant.kubesphere.io/v1beta1"
@@ -146,7 +152,7 @@ func TestWhoInvitesSeesTheNamesOfAll(t *testing.T) {
 	w.bind("User:host", "workspace/b", "create iam.kubesphere.io workspacemembers")
 	w.bind("User:lead", "namespace/a1", "create iam.kubesphere.io namespacemembers")
 	w.bind("User:ops", "cluster", "create iam.kubesphere.io clustermembers")
-	a := &Members{Rights: w.index, Bound: &w.bound}
+	a := &tenant.Members{Rights: w.index, Bound: &w.bound}
 	users := schema.GroupResource{Group: "iam.kubesphere.io", Resource: "users"}
 	for _, c := range []struct {
 		name, who, asked string
@@ -221,7 +227,7 @@ func TestNothingElseIsLetThrough(t *testing.T) {
 func TestWhatCannotBeToldIsAnError(t *testing.T) {
 	broken := errors.New("broken")
 	calls := 0
-	a := &authz.Order{Members: &Members{Bound: &bound{}}, Authorizers: authz.Union{authz.Func(func(context.Context, user.Info, *request.Info) (
+	a := &authz.Order{Members: &tenant.Members{Bound: &bound{}}, Authorizers: authz.Union{authz.Func(func(context.Context, user.Info, *request.Info) (
 		authz.Decision, error,
 	) {
 		if calls++; calls > 1 {
@@ -364,7 +370,7 @@ func BenchmarkVisibleNamespaces(b *testing.B) {
 type reads struct{}
 
 func (reads) Allows(_ context.Context, _ user.Info, r *request.Info) (bool, error) {
-	return r.APIGroup == Group || r.APIGroup == iamGroup, nil
+	return r.APIGroup == tenant.Group || r.APIGroup == iamGroup, nil
 }
 
 // Older installations let every user read everything in the group by a policy in Rego, and answer with what is theirs.

@@ -1,4 +1,4 @@
-package tenant
+package tenant_test
 
 import (
 	"context"
@@ -24,6 +24,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/tenant"
 )
 
 // world is an index with its objects, and the clusters and users of a cluster.
@@ -136,9 +137,9 @@ func (w *world) bind(subject, place string, rules ...string) {
 	})
 }
 
-func (w *world) authorizer(fleet *Clusters) *authz.Order {
+func (w *world) authorizer(fleet *tenant.Clusters) *authz.Order {
 	return &authz.Order{
-		Authorizers: authz.Union{w.index}, Members: &Members{Rights: w.index, Bound: &w.bound, Fleet: fleet},
+		Authorizers: authz.Union{w.index}, Members: &tenant.Members{Rights: w.index, Bound: &w.bound, Fleet: fleet},
 		Aliases: authz.Aliases{GroupOf: func(string) (gr schema.GroupResource, ok bool) { return gr, false }},
 	}
 }
@@ -193,7 +194,7 @@ func (fleetKinds) ServerResourcesForGroupVersionWithContext(context.Context, str
 }
 
 // newFleet is a fleet of a host, a public, a granted and another cluster; the third is granted to bob.
-func newFleet(t testing.TB) *Clusters {
+func newFleet(t testing.TB) *tenant.Clusters {
 	t.Helper()
 	objects := map[string][]string{
 		"/apis/cluster.kubesphere.io/v1alpha1/clusters": {
@@ -224,5 +225,5 @@ func newFleet(t testing.TB) *Clusters {
 		st.Wait()
 		srv.Close()
 	})
-	return &Clusters{Store: st, Host: "host"}
+	return &tenant.Clusters{Store: st, Host: "host"}
 }

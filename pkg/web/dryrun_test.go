@@ -1,4 +1,4 @@
-package web
+package web_test
 
 import (
 	"io"
@@ -9,7 +9,11 @@ import (
 
 	restful "github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kapis.dev/ks-apiserver/pkg/web"
 )
+
+const maxOptions = 16 << 10 // bytes of DeleteOptions that are read
 
 func TestADryRunThatIsNotSupportedWritesNothing(t *testing.T) { // S22
 	for name, c := range map[string]struct {
@@ -30,7 +34,7 @@ func TestADryRunThatIsNotSupportedWritesNothing(t *testing.T) { // S22
 		t.Run(name, func(t *testing.T) {
 			in := httptest.NewRequestWithContext(t.Context(), c.method, "/"+c.query, strings.NewReader(c.body))
 			done := false
-			_, err := RefuseDryRun(func(r *restful.Request) (any, error) {
+			_, err := web.RefuseDryRun(func(r *restful.Request) (any, error) {
 				done = true
 				if raw, err := io.ReadAll(r.Request.Body); err != nil || string(raw) != c.body {
 					t.Errorf("the body is %q, %v", raw, err)

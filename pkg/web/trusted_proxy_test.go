@@ -1,14 +1,18 @@
-package web
+package web_test
 
 import (
 	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
+const maxUserAgent = 256 // bytes of a User-Agent that are recorded
+
 func TestOnlyTrustedProxiesSayWhereARequestComesFrom(t *testing.T) {
-	trust, err := ParseTrustedProxies([]string{"10.244.0.0/16", "::1"})
+	trust, err := web.ParseTrustedProxies([]string{"10.244.0.0/16", "::1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +50,7 @@ func TestOnlyTrustedProxiesSayWhereARequestComesFrom(t *testing.T) {
 			if want, _ := trust.OriginOfConsole(r); got != want { // S47: the console passes on what browsers write there
 				t.Errorf("with X-Client-Ip %q, without it %q", got, want)
 			}
-			if got, _ := TrustedProxies(nil).Origin(r); test.peer != "@" && !strings.Contains(test.peer, got) && got != "10.244.1.2" {
+			if got, _ := web.TrustedProxies(nil).Origin(r); test.peer != "@" && !strings.Contains(test.peer, got) && got != "10.244.1.2" {
 				t.Errorf("with nobody trusted %q", got)
 			}
 		})
@@ -55,7 +59,7 @@ func TestOnlyTrustedProxiesSayWhereARequestComesFrom(t *testing.T) {
 	if got, _ := trust.OriginOfConsole(r); got != "::1" {
 		t.Errorf("of two headers %q was taken", got)
 	}
-	if _, err := ParseTrustedProxies([]string{"10.0.0.0/33"}); err == nil {
+	if _, err := web.ParseTrustedProxies([]string{"10.0.0.0/33"}); err == nil {
 		t.Error("a range that is none was taken")
 	}
 }
@@ -65,7 +69,7 @@ func TestWhatAClientCallsItselfIsCutAndCleaned(t *testing.T) {
 		"curl/8": "curl/8", "a\nb\x1b[0m\x00": "ab[0m", strings.Repeat("é", 200): strings.Repeat("é", 128),
 		strings.Repeat("x", 255) + "é": strings.Repeat("x", 255), "\xff\xfe": "",
 	} {
-		if _, got := TrustedProxies(nil).Origin(&http.Request{Header: http.Header{"User-Agent": {in}}}); got != want {
+		if _, got := web.TrustedProxies(nil).Origin(&http.Request{Header: http.Header{"User-Agent": {in}}}); got != want {
 			t.Errorf("%q became %q", in, got)
 		}
 	}
@@ -74,7 +78,7 @@ func TestWhatAClientCallsItselfIsCutAndCleaned(t *testing.T) {
 func FuzzOrigin(f *testing.F) {
 	f.Add("10.0.0.1:1", "undefined", "1.2.3.4, 10.0.0.2")
 	f.Add("[fe80::1%eth0]:1", "::ffff:1.2.3.4", ",,,")
-	trust := TrustedProxies{netip.MustParsePrefix("10.0.0.0/8")}
+	trust := web.TrustedProxies{netip.MustParsePrefix("10.0.0.0/8")}
 	f.Fuzz(func(t *testing.T, peer, client, forwarded string) {
 		r := &http.Request{RemoteAddr: peer, Header: http.Header{"X-Client-Ip": {client}, "X-Forwarded-For": {forwarded}, "User-Agent": {client}}}
 		source, agent := trust.OriginOfConsole(r)

@@ -1,4 +1,4 @@
-package aggregation
+package aggregation_test
 
 import (
 	"slices"
@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/aggregation"
 )
 
 func rule(resource string) rbacv1.PolicyRule {
@@ -42,15 +43,17 @@ func named(names ...string) *iamv1beta1.AggregationRoleTemplates {
 
 func aggregate(t *testing.T, r *iamv1beta1.GlobalRole, templates ...iamv1beta1.RoleTemplate) bool {
 	t.Helper()
-	of := func() Role { return Role{Meta: r, Templates: r.AggregationRoleTemplates, Rules: &r.Rules} }
-	changed, err := Aggregate(of(), templates)
+	of := func() aggregation.Role {
+		return aggregation.Role{Meta: r, Templates: r.AggregationRoleTemplates, Rules: &r.Rules}
+	}
+	changed, err := aggregation.Aggregate(of(), templates)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if changed && r.Annotations[AnnotationRecord] != "" && !Wanted(of()) {
+	if changed && r.Annotations[aggregation.AnnotationRecord] != "" && !aggregation.Wanted(of()) {
 		t.Error("a role with a record is not looked at again")
 	}
-	if again, err := Aggregate(of(), templates); err != nil || again {
+	if again, err := aggregation.Aggregate(of(), templates); err != nil || again {
 		t.Errorf("a second time: changed %t, %v", again, err)
 	}
 	return changed
@@ -183,7 +186,7 @@ func TestOwnRulesAreNeverLost(t *testing.T) {
 	})
 	t.Run("WithARecordThatCannotBeRead", func(t *testing.T) {
 		r := subject(named("a"), "nodes")
-		r.Annotations = map[string]string{AnnotationRecord: "{"}
+		r.Annotations = map[string]string{aggregation.AnnotationRecord: "{"}
 		aggregate(t, r, template("a", "", "pods"))
 		check(t, r, "nodes", "pods")
 	})
@@ -216,8 +219,8 @@ func TestWithoutTemplatesNothingChanges(t *testing.T) {
 		"EmptyField": subject(&iamv1beta1.AggregationRoleTemplates{}, "pods"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			role := Role{Meta: r, Templates: r.AggregationRoleTemplates, Rules: &r.Rules}
-			if Wanted(role) || aggregate(t, r, template("a", "", "nodes")) {
+			role := aggregation.Role{Meta: r, Templates: r.AggregationRoleTemplates, Rules: &r.Rules}
+			if aggregation.Wanted(role) || aggregate(t, r, template("a", "", "nodes")) {
 				t.Error("the role was touched")
 			}
 		})
@@ -229,7 +232,7 @@ func TestABadSelectorChangesNothing(t *testing.T) {
 		&iamv1beta1.AggregationRoleTemplates{RoleSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}},
 		"pods",
 	)
-	if _, err := Aggregate(Role{Meta: r, Templates: r.AggregationRoleTemplates, Rules: &r.Rules}, nil); err == nil {
+	if _, err := aggregation.Aggregate(aggregation.Role{Meta: r, Templates: r.AggregationRoleTemplates, Rules: &r.Rules}, nil); err == nil {
 		t.Error("no error")
 	}
 	check(t, r, "pods")
@@ -242,22 +245,5 @@ func TestTemplatesAreNotSharedWithRoles(t *testing.T) {
 	r.Rules[0].Resources[0] = "changed"
 	if a.Spec.Rules[0].Resources[0] != "pods" {
 		t.Error("an edit of the role changed the template in the cache")
-	}
-}
-
-func TestFingerprintsTellFieldsApart(t *testing.T) {
-	rules := []rbacv1.PolicyRule{
-		{Verbs: []string{"a", "b"}}, {Verbs: []string{"a"}, APIGroups: []string{"b"}}, {Verbs: []string{`a" "b`}}, {Resources: []string{"a"}},
-		{ResourceNames: []string{"a"}}, {NonResourceURLs: []string{"a"}}, {Verbs: []string{"b", "a"}}, {},
-	}
-	seen := map[string]int{}
-	for i := range rules {
-		if j, ok := seen[fingerprint(&rules[i])]; ok {
-			t.Errorf("%v and %v are taken for one", rules[i], rules[j])
-		}
-		seen[fingerprint(&rules[i])] = i
-	}
-	if fingerprint(&rbacv1.PolicyRule{Verbs: []string{}}) != fingerprint(&rbacv1.PolicyRule{}) {
-		t.Error("an empty field and an absent one differ")
 	}
 }

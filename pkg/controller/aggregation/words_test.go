@@ -1,4 +1,4 @@
-package aggregation
+package aggregation_test
 
 import (
 	"slices"
@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/aggregation"
 )
 
 func TestRulesWithWrongWordsAreLeftOut(t *testing.T) { // S63
@@ -15,12 +16,12 @@ func TestRulesWithWrongWordsAreLeftOut(t *testing.T) { // S63
 	template := iamv1beta1.RoleTemplate{Spec: iamv1beta1.RoleTemplateSpec{Rules: []rbacv1.PolicyRule{wrong, good}}}
 	template.Name = "t"
 	role := &iamv1beta1.GlobalRole{
-		ObjectMeta:               metav1.ObjectMeta{Annotations: map[string]string{AnnotationRecord: "{}"}},
+		ObjectMeta:               metav1.ObjectMeta{Annotations: map[string]string{aggregation.AnnotationRecord: "{}"}},
 		AggregationRoleTemplates: &iamv1beta1.AggregationRoleTemplates{TemplateNames: []string{"t"}}, Rules: []rbacv1.PolicyRule{own, wrong},
 	}
-	of := Role{Meta: role, Templates: role.AggregationRoleTemplates, Rules: &role.Rules}
+	of := aggregation.Role{Meta: role, Templates: role.AggregationRoleTemplates, Rules: &role.Rules}
 	for want := range 2 { // the second time, there is nothing to do
-		changed, err := Aggregate(of, []iamv1beta1.RoleTemplate{template})
+		changed, err := aggregation.Aggregate(of, []iamv1beta1.RoleTemplate{template})
 		if err != nil || changed != (want == 0) {
 			t.Errorf("%t, %v", changed, err)
 		}
@@ -33,20 +34,7 @@ func TestRulesWithWrongWordsAreLeftOut(t *testing.T) { // S63
 	}
 	// A role that needs no other write keeps the rules that it has.
 	role.Rules = append(role.Rules[:0:0], own, good, wrong)
-	if changed, err := Aggregate(of, []iamv1beta1.RoleTemplate{template}); changed || err != nil || len(role.Rules) != 3 {
+	if changed, err := aggregation.Aggregate(of, []iamv1beta1.RoleTemplate{template}); changed || err != nil || len(role.Rules) != 3 {
 		t.Errorf("%t, %v, %v", changed, err, role.Rules)
-	}
-}
-
-// A record of an earlier version is read, and written in the new form.
-func TestARecordOfAnEarlierVersionIsRead(t *testing.T) { // S62
-	from, own := rbacv1.PolicyRule{Verbs: []string{"get"}}, rbacv1.PolicyRule{Verbs: []string{"list"}}
-	role := &iamv1beta1.GlobalRole{
-		ObjectMeta:               metav1.ObjectMeta{Annotations: map[string]string{AnnotationRecord: `{"rules":["` + earlierFingerprint(&from) + `"]}`}},
-		AggregationRoleTemplates: &iamv1beta1.AggregationRoleTemplates{}, Rules: []rbacv1.PolicyRule{own, from},
-	}
-	changed, err := Aggregate(Role{Meta: role, Templates: role.AggregationRoleTemplates, Rules: &role.Rules}, nil)
-	if err != nil || !changed || len(role.Rules) != 1 || role.Rules[0].Verbs[0] != "list" || role.Annotations[AnnotationRecord] != "{}" {
-		t.Errorf("%t, %v: %v %v", changed, err, role.Rules, role.Annotations)
 	}
 }

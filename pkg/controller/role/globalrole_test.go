@@ -1,4 +1,4 @@
-package role
+package role_test
 
 import (
 	"context"
@@ -17,13 +17,14 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/mirror"
 	"kapis.dev/ks-apiserver/pkg/controller/mirror/mirrortest"
+	"kapis.dev/ks-apiserver/pkg/controller/role"
 )
 
 var ctx = context.Background()
 
 // kindOf returns the Kind of a name such as "GlobalRole".
 func kindOf(name string) mirror.Kind {
-	all := Kinds()
+	all := role.Kinds()
 	return all[slices.IndexFunc(all, func(k mirror.Kind) bool { return k.Name == name })]
 }
 

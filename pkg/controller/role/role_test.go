@@ -1,4 +1,4 @@
-package role
+package role_test
 
 import (
 	"context"

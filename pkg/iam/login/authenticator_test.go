@@ -1,4 +1,4 @@
-package login
+package login_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
+	"kapis.dev/ks-apiserver/pkg/iam/login"
 )
 
 // S50: a client without the right password gets one and the same error, at the price of one comparison each.
@@ -84,7 +85,7 @@ func TestAttemptsOnWhoHasNoPasswordAreCountedInMemory(t *testing.T) { // S58
 
 func TestUnknownProvidersAreToldApart(t *testing.T) {
 	d := newDoors(t, 1)
-	_, err := d.all[0].Password(t.Context(), Attempt{Login: "alice", Password: iamtest.Password, Provider: "ldap"})
+	_, err := d.all[0].Password(t.Context(), login.Attempt{Login: "alice", Password: iamtest.Password, Provider: "ldap"})
 	iamtest.Want(t, err, iam.ErrUnknownProvider)
 	if d.compared.Load() != 0 {
 		t.Error("the local password was looked at")
@@ -128,7 +129,7 @@ func TestAClientThatLeavesHoldsUpNobody(t *testing.T) {
 	done := make(chan error)
 	for range 2 {
 		go func() {
-			_, err := e.Password(ctx, Attempt{Login: "alice", Password: iamtest.Password, Origin: iam.Origin{Source: home}})
+			_, err := e.Password(ctx, login.Attempt{Login: "alice", Password: iamtest.Password, Origin: iam.Origin{Source: home}})
 			done <- err
 		}()
 	}

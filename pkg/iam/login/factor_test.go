@@ -1,4 +1,4 @@
-package login
+package login_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/account"
 	"kapis.dev/ks-apiserver/pkg/iam/factor"
 	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
+	"kapis.dev/ks-apiserver/pkg/iam/login"
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/idp/idptest"
 )
@@ -76,7 +77,7 @@ func (s *loginSafe) code(t testing.TB, secret string, steps int) string {
 }
 
 // guard returns an authenticator with second factors.
-func (s *loginSafe) guard(t testing.TB, policy FactorPolicy) (*Authenticator, *doors) {
+func (s *loginSafe) guard(t testing.TB, policy login.FactorPolicy) (*login.Authenticator, *doors) {
 	d := newDoors(t, 1)
 	e := d.all[0]
 	e.Factors, e.Policy = s.all[0], policy
@@ -91,14 +92,14 @@ func TestWhoHasASecondFactorIsAskedForIt(t *testing.T) {
 	s := newLoginSafe(t)
 	e, d := s.guard(t, "")
 	at := iam.Origin{Source: home}
-	p, err := e.Password(t.Context(), Attempt{Login: "alice", Password: iamtest.Password, Origin: at})
+	p, err := e.Password(t.Context(), login.Attempt{Login: "alice", Password: iamtest.Password, Origin: at})
 	if err != nil || p.Pending {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	iamtest.Want(t, e.SecondFactor(t.Context(), p, "123456", at), iam.ErrCredentials) // not pending
 	app, _ := s.enrol(t)
 	d.clock.Add(10 * time.Minute)
-	p, err = e.Password(t.Context(), Attempt{Login: "alice", Password: iamtest.Password, Origin: at})
+	p, err = e.Password(t.Context(), login.Attempt{Login: "alice", Password: iamtest.Password, Origin: at})
 	if err != nil || !p.Pending {
 		t.Fatalf("%+v, %v", p, err)
 	}
@@ -110,8 +111,8 @@ func TestWhoHasASecondFactorIsAskedForIt(t *testing.T) {
 	if p.Pending || strings.Join(p.Methods, " ") != "pwd otp mfa" {
 		t.Errorf("%+v", p)
 	}
-	e.Policy = FactorOff
-	if p, err = e.Password(t.Context(), Attempt{Login: "alice", Password: iamtest.Password, Origin: at}); err != nil || p.Pending {
+	e.Policy = login.FactorOff
+	if p, err = e.Password(t.Context(), login.Attempt{Login: "alice", Password: iamtest.Password, Origin: at}); err != nil || p.Pending {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
@@ -119,12 +120,12 @@ func TestWhoHasASecondFactorIsAskedForIt(t *testing.T) {
 // S47: codes are guessed no faster than passwords, and a password alone makes no network known for the user.
 func TestCodesCantBeGuessed(t *testing.T) {
 	s := newLoginSafe(t)
-	e, d := s.guard(t, FactorOptional)
+	e, d := s.guard(t, login.FactorOptional)
 	app, _ := s.enrol(t)
 	d.clock.Add(10 * time.Minute)
 	writes := func() int { return s.api.Count("update") }
 	before, refused := writes(), 0
-	p, err := e.Password(t.Context(), Attempt{Login: "alice", Password: iamtest.Password, Origin: iam.Origin{Source: enemy}})
+	p, err := e.Password(t.Context(), login.Attempt{Login: "alice", Password: iamtest.Password, Origin: iam.Origin{Source: enemy}})
 	iamtest.Want(t, err, nil)
 	d.settle(t)
 	for i := range 1000 {
@@ -151,9 +152,9 @@ func TestCodesCantBeGuessed(t *testing.T) {
 
 func TestARequiredFactorIsEnrolledBeforeTheLoginIsComplete(t *testing.T) {
 	s := newLoginSafe(t)
-	e, d := s.guard(t, FactorRequired)
+	e, d := s.guard(t, login.FactorRequired)
 	at := iam.Origin{Source: home}
-	p, err := e.Password(t.Context(), Attempt{Login: "alice", Password: iamtest.Password, Origin: at})
+	p, err := e.Password(t.Context(), login.Attempt{Login: "alice", Password: iamtest.Password, Origin: at})
 	if err != nil || !p.Pending {
 		t.Fatalf("%+v, %v", p, err)
 	}
@@ -167,7 +168,7 @@ func TestARequiredFactorIsEnrolledBeforeTheLoginIsComplete(t *testing.T) {
 	}
 	// A user who has a factor can't get past it by enrolling another.
 	d.clock.Add(10 * time.Minute)
-	p, err = e.Password(t.Context(), Attempt{Login: "alice", Password: iamtest.Password, Origin: at})
+	p, err = e.Password(t.Context(), login.Attempt{Login: "alice", Password: iamtest.Password, Origin: at})
 	iamtest.Want(t, err, nil)
 	uri, sealed, _ = s.all[0].BeginTOTP(p.User)
 	u, _ = url.Parse(uri)
@@ -188,11 +189,11 @@ func (known) Login(context.Context, string, string) (*idp.Identity, error) {
 
 // A first login is a login: a user who has to register has to enrol a factor as well, and has no session until then.
 func TestWhoRegistersEnrolsARequiredFactorToo(t *testing.T) {
-	for policy, pending := range map[FactorPolicy]bool{FactorRequired: true, FactorOptional: false, FactorOff: false} {
+	for policy, pending := range map[login.FactorPolicy]bool{login.FactorRequired: true, login.FactorOptional: false, login.FactorOff: false} {
 		e, _ := newLoginSafe(t).guard(t, policy)
 		e.Accounts = account.New(account.Options{API: iamtest.NewUserAPI(), Users: iam.NewUserIndex(), Synced: func() bool { return true }})
 		e.Directory = idptest.Directory(t, &idp.Entry{Name: "corp", Mapping: idp.MapManual, Provider: known{}})
-		p, err := e.Password(t.Context(), Attempt{Login: "jane", Password: iamtest.Password, Provider: "corp", Origin: iam.Origin{Source: home}})
+		p, err := e.Password(t.Context(), login.Attempt{Login: "jane", Password: iamtest.Password, Provider: "corp", Origin: iam.Origin{Source: home}})
 		if err != nil || p.Registration == nil || p.Pending != pending {
 			t.Errorf("%s: %+v, %v", policy, p, err)
 		}
@@ -201,10 +202,10 @@ func TestWhoRegistersEnrolsARequiredFactorToo(t *testing.T) {
 
 func TestAPendingProofEndsWithItsPassword(t *testing.T) {
 	s := newLoginSafe(t)
-	e, d := s.guard(t, FactorOptional)
+	e, d := s.guard(t, login.FactorOptional)
 	app, _ := s.enrol(t)
 	d.clock.Add(10 * time.Minute)
-	p, err := e.Password(t.Context(), Attempt{Login: "alice", Password: iamtest.Password, Origin: iam.Origin{Source: home}})
+	p, err := e.Password(t.Context(), login.Attempt{Login: "alice", Password: iamtest.Password, Origin: iam.Origin{Source: home}})
 	iamtest.Want(t, err, nil)
 	s.users.Set(iamtest.User("alice", iamtest.WithPassword(iamtest.Hash(t, "Other-123"))))
 	iamtest.Want(t, e.SecondFactor(t.Context(), p, s.code(t, app, 0), iam.Origin{Source: home}), iam.ErrCredentials)
@@ -213,23 +214,23 @@ func TestAPendingProofEndsWithItsPassword(t *testing.T) {
 // Until the second factors of all users are loaded, no login succeeds without one.
 func TestNobodyGetsInBeforeFactorsAreKnown(t *testing.T) {
 	s := newLoginSafe(t)
-	e, _ := s.guard(t, FactorOptional)
+	e, _ := s.guard(t, login.FactorOptional)
 	s.all[0].Known = func() error { return errors.New("loading") }
-	_, err := e.Password(t.Context(), Attempt{Login: "alice", Password: iamtest.Password, Origin: iam.Origin{Source: home}})
+	_, err := e.Password(t.Context(), login.Attempt{Login: "alice", Password: iamtest.Password, Origin: iam.Origin{Source: home}})
 	iamtest.Want(t, err, iam.ErrUnavailable)
-	e.Policy = FactorOff
-	_, err = e.Password(t.Context(), Attempt{Login: "alice", Password: iamtest.Password, Origin: iam.Origin{Source: home}})
+	e.Policy = login.FactorOff
+	_, err = e.Password(t.Context(), login.Attempt{Login: "alice", Password: iamtest.Password, Origin: iam.Origin{Source: home}})
 	iamtest.Want(t, err, nil)
 }
 
 func TestAPasskeyIsASecondFactorOrALoginOfItsOwn(t *testing.T) {
 	s, d := newLoginSafe(t), iamtest.NewDevice(t)
-	e, doors := s.guard(t, FactorOptional)
+	e, doors := s.guard(t, login.FactorOptional)
 	options, sealed, err := s.all[0].BeginPasskey(s.alice())
 	iamtest.Want(t, err, nil)
 	iamtest.Want(t, s.all[1].AddPasskey(t.Context(), s.alice(), sealed, " phone ", d.Create(t, options)), nil)
 	at := iam.Origin{Source: home}
-	p, err := e.Password(t.Context(), Attempt{Login: "alice", Password: iamtest.Password, Origin: at})
+	p, err := e.Password(t.Context(), login.Attempt{Login: "alice", Password: iamtest.Password, Origin: at})
 	if err != nil || !p.Pending {
 		t.Fatalf("%+v, %v", p, err)
 	}

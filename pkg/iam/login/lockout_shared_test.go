@@ -1,4 +1,4 @@
-package login
+package login_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
 	"kapis.dev/ks-apiserver/pkg/iam/lockout"
+	"kapis.dev/ks-apiserver/pkg/iam/login"
 )
 
 const console = "10.244.0.9"
@@ -21,7 +22,7 @@ func through(claimed string) iam.Origin {
 
 func (d *doors) tryFrom(t testing.TB, i int, name, password string, o iam.Origin) error {
 	t.Helper()
-	_, err := d.all[i].Password(t.Context(), Attempt{Login: name, Password: password, Origin: o})
+	_, err := d.all[i].Password(t.Context(), login.Attempt{Login: name, Password: password, Origin: o})
 	return err
 }
 

@@ -1,4 +1,4 @@
-package login
+package login_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
 	"kapis.dev/ks-apiserver/pkg/iam/lockout"
+	"kapis.dev/ks-apiserver/pkg/iam/login"
 	"kapis.dev/ks-apiserver/pkg/iam/password"
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/idp/idptest"
@@ -30,7 +31,7 @@ const (
 type doors struct {
 	api      *iamtest.Objects[*v1alpha1.Lockout]
 	clock    *iamtest.Clock
-	all      []*Authenticator
+	all      []*login.Authenticator
 	compared atomic.Int64
 	visited  func(uid, source string) bool
 }
@@ -59,7 +60,7 @@ func newDoors(t testing.TB, n int) *doors {
 	return d
 }
 
-func (d *doors) open(t testing.TB, h string) *Authenticator {
+func (d *doors) open(t testing.TB, h string) *login.Authenticator {
 	t.Helper()
 	users := iam.NewUserIndex()
 	users.Set(iamtest.User("alice", iamtest.WithPassword(h)))
@@ -83,14 +84,14 @@ func (d *doors) open(t testing.TB, h string) *Authenticator {
 	}
 	d.api.Feeds = append(d.api.Feeds, &iamtest.Feed{Sink: l})
 	d.api.Mu.Unlock()
-	e := &Authenticator{Passwords: p, Lockout: l, Now: d.clock.Now}
+	e := &login.Authenticator{Passwords: p, Lockout: l, Now: d.clock.Now}
 	d.all = append(d.all, e)
 	return e
 }
 
 func (d *doors) try(t testing.TB, i int, name, password, source string) error {
 	t.Helper()
-	_, err := d.all[i].Password(t.Context(), Attempt{Login: name, Password: password, Origin: iam.Origin{Source: source}})
+	_, err := d.all[i].Password(t.Context(), login.Attempt{Login: name, Password: password, Origin: iam.Origin{Source: source}})
 	return err
 }
 
@@ -178,7 +179,7 @@ func TestManyPlacesHaveOneBudgetAndTheOwnerGetsIn(t *testing.T) {
 	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, "192.0.2.99"), iam.ErrLimited) // the owner, from an unknown network
 	d.settle(t)
 	third := d.open(t, iamtest.Hash(t, iamtest.Password)) // known networks survive a restart
-	_, err := third.Password(t.Context(), Attempt{Login: "alice", Password: iamtest.Password, Origin: iam.Origin{Source: home}})
+	_, err := third.Password(t.Context(), login.Attempt{Login: "alice", Password: iamtest.Password, Origin: iam.Origin{Source: home}})
 	iamtest.Want(t, err, nil)
 	iamtest.Want(t, d.try(t, 0, "bob", iamtest.Password, "192.0.2.99"), nil) // other users are not affected
 	if n := d.api.Count("create", "update"); n > 3*tries*budgetOfPasswords {
@@ -356,7 +357,7 @@ func TestSpellingsOfANameHaveNoTriesOfTheirOwn(t *testing.T) {
 			string(rune(name[0])-'a'+'\uff41') + rest, strings.ToUpper(name[:1]) + rest,
 			name[:2] + strings.ToUpper(name[2:]), name + "\u00a0", "\t" + name,
 		} {
-			_, err := d.all[0].Password(t.Context(), Attempt{Login: typed, Password: "Wrong-123", Provider: "ldap", Origin: iam.Origin{Source: enemy}})
+			_, err := d.all[0].Password(t.Context(), login.Attempt{Login: typed, Password: "Wrong-123", Provider: "ldap", Origin: iam.Origin{Source: enemy}})
 			if !errors.Is(err, iam.ErrCredentials) && !errors.Is(err, iam.ErrLimited) {
 				t.Errorf("%q: %v", typed, err)
 			}
@@ -365,16 +366,4 @@ func TestSpellingsOfANameHaveNoTriesOfTheirOwn(t *testing.T) {
 			t.Errorf("%q: the directory was asked %d times, %d is the limit", name, n, tries)
 		}
 	}
-}
-
-func FuzzFoldedNames(f *testing.F) {
-	for _, s := range []string{"", "alice", " A  b ", "\uff41lice", "a\u00adb", "\u1e9e", "\u0130", "\xff"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		once := folded(s)
-		if folded(once) != once || folded(" "+s+"\t") != once {
-			t.Errorf("%q is folded to %q, and that to %q", s, once, folded(once))
-		}
-	})
 }

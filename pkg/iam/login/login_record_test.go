@@ -1,4 +1,4 @@
-package login
+package login_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
+	"kapis.dev/ks-apiserver/pkg/iam/login"
 	"kapis.dev/ks-apiserver/pkg/iam/loginrecord"
 )
 
@@ -44,7 +45,7 @@ func withRecords(t *testing.T, d *doors) *recorded {
 }
 
 // written writes the records that are queued.
-func written(ctx context.Context, r Recorder) {
+func written(ctx context.Context, r login.Recorder) {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
 	r.(*loginrecord.Recorder).Run(ctx)
@@ -54,7 +55,7 @@ func TestLoginsOfUsersWhoExistAreTakenDown(t *testing.T) { // S58
 	d := newDoors(t, 1)
 	api := withRecords(t, d)
 	ctx := t.Context()
-	for _, a := range []Attempt{
+	for _, a := range []login.Attempt{
 		{Login: "alice@example.com", Password: iamtest.Password, Origin: iam.Origin{Source: home, UserAgent: "console"}},
 		{Login: "alice", Password: "Wrong-123", Origin: iam.Origin{Source: enemy}},
 		{Login: "nobody", Password: "Wrong-123", Origin: iam.Origin{Source: enemy}},
@@ -131,7 +132,7 @@ func TestLoginsGoOnWithoutTheirRecords(t *testing.T) {
 
 func TestAFullQueueHoldsUpNobodyAndRunEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &doors{clock: &iamtest.Clock{Time: iamtest.Start()}, all: []*Authenticator{{}}}
+		d := &doors{clock: &iamtest.Clock{Time: iamtest.Start()}, all: []*login.Authenticator{{}}}
 		api := withRecords(t, d)
 		r, u := d.all[0].Records.(*loginrecord.Recorder), &iam.User{Name: "alice", UID: "uid-alice"}
 		for i := range 2 * 4096 {

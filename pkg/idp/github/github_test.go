@@ -1,4 +1,4 @@
-package github
+package github_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/idp/github"
 	"kapis.dev/ks-apiserver/pkg/idp/idptest"
 )
 
@@ -93,11 +94,11 @@ func (h *hub) double(o idptest.Outside) *idptest.Double {
 }
 
 func TestSuite(t *testing.T) {
-	idptest.Suite{Type: Type(), Start: func(_ *testing.T, o idptest.Outside) *idptest.Double { return newHub().double(o) }}.Run(t)
+	idptest.Suite{Type: github.Type(), Start: func(_ *testing.T, o idptest.Outside) *idptest.Double { return newHub().double(o) }}.Run(t)
 }
 
 func TestSuiteWithTokensThatExpire(t *testing.T) { // of a GitHub App
-	idptest.Suite{Type: Type(), Start: func(_ *testing.T, o idptest.Outside) *idptest.Double {
+	idptest.Suite{Type: github.Type(), Start: func(_ *testing.T, o idptest.Outside) *idptest.Double {
 		h := newHub()
 		h.NoRefresh = false
 		d := h.double(o)
@@ -107,41 +108,17 @@ func TestSuiteWithTokensThatExpire(t *testing.T) { // of a GitHub App
 	}}.Run(t)
 }
 
-func TestOnlyMembersOfTheOrganizationsLogIn(t *testing.T) {
-	for _, test := range []struct {
-		allowed []string
-		in      []account
-		want    bool
-	}{
-		{nil, nil, true},
-		{[]string{"acme"}, nil, false},
-		{[]string{"acme"}, []account{{ID: 1, Login: "Acme"}}, true},
-		{[]string{"acme"}, []account{{ID: 1, Login: "acme-evil"}, {ID: 2, Login: "evil/acme"}}, false},
-		{[]string{"77"}, []account{{ID: 77, Login: "renamed"}}, true},
-		{[]string{"77"}, []account{{ID: 78, Login: "other"}}, false},
-		{[]string{"77"}, []account{{ID: 78, Login: "77"}}, false}, // GitHub allows such names
-		{[]string{"77"}, []account{{ID: 78, Login: "77"}, {ID: 77, Login: "acme"}}, true},
-		{[]string{"7-7"}, []account{{ID: 77, Login: "other"}, {ID: 1, Login: "7-7"}}, true},
-		{[]string{""}, []account{{ID: 1}}, false},
-	} {
-		p := &provider{settings: settings{Organizations: test.allowed}}
-		if got := p.admits(test.in); got != test.want {
-			t.Errorf("%q for %v: %v", test.allowed, test.in, got)
-		}
-	}
-}
-
 func TestSettingsWithoutEffectAreRefused(t *testing.T) { // U33
 	for _, text := range []string{"organizations: [acme]\nscopes: [user:email]", "groupsPrefix: x", "scopes: ['a b']",
 		"organizations: [acme]\ngroupsPrefix: 'kapis:'"} {
-		if _, err := Type().Open([]byte("clientID: a\nclientSecret: b\n"+text), idp.OpenOptions{}); err == nil {
+		if _, err := github.Type().Open([]byte("clientID: a\nclientSecret: b\n"+text), idp.OpenOptions{}); err == nil {
 			t.Errorf("%s is taken", text)
 		}
 	}
 }
 
 func TestTheAddressesAreThoseOfGitHub(t *testing.T) {
-	p, err := Type().Open([]byte("clientID: a\nclientSecret: b\norganizations: [acme]"), idp.OpenOptions{})
+	p, err := github.Type().Open([]byte("clientID: a\nclientSecret: b\norganizations: [acme]"), idp.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +130,7 @@ func TestTheAddressesAreThoseOfGitHub(t *testing.T) {
 }
 
 func TestGroupsOfAllPagesAreRead(t *testing.T) {
-	idptest.WithDouble(t, Type(), func(o idptest.Outside) *idptest.Double {
+	idptest.WithDouble(t, github.Type(), func(o idptest.Outside) *idptest.Double {
 		h := newHub()
 		names := make([]string, 250)
 		for i := range names {
@@ -172,7 +149,7 @@ func TestGroupsOfAllPagesAreRead(t *testing.T) {
 func TestAnEmailThatIsNotThePrimaryVerifiedOneIsNotTaken(t *testing.T) {
 	for _, emails := range [][]any{nil, {map[string]any{"email": "ceo@example.com", "primary": true, "verified": false}},
 		{map[string]any{"email": "ceo@example.com", "primary": false, "verified": true}}} {
-		idptest.WithDouble(t, Type(), func(o idptest.Outside) *idptest.Double {
+		idptest.WithDouble(t, github.Type(), func(o idptest.Outside) *idptest.Double {
 			h := newHub()
 			h.emails = emails
 			return h.double(o)
@@ -185,7 +162,7 @@ func TestAnEmailThatIsNotThePrimaryVerifiedOneIsNotTaken(t *testing.T) {
 }
 
 func TestSomebodyOfAnotherOrganizationIsRefused(t *testing.T) {
-	idptest.WithDouble(t, Type(), func(o idptest.Outside) *idptest.Double {
+	idptest.WithDouble(t, github.Type(), func(o idptest.Outside) *idptest.Double {
 		d := newHub().double(o)
 		d.Settings["organizations"] = []string{"other"}
 		return d

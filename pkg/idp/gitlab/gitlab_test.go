@@ -1,16 +1,16 @@
-package gitlab
+package gitlab_test
 
 import (
 	"net/http"
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/idp/gitlab"
 	"kapis.dev/ks-apiserver/pkg/idp/idptest"
-	"kapis.dev/ks-apiserver/pkg/idp/upstream"
 )
 
 func TestSuite(t *testing.T) {
-	idptest.Suite{Type: Type(), Start: func(_ *testing.T, o idptest.Outside) *idptest.Double {
+	idptest.Suite{Type: gitlab.Type(), Start: func(_ *testing.T, o idptest.Outside) *idptest.Double {
 		s := idptest.NewServer()
 		s.FormOnly = true
 		me := map[string]any{
@@ -63,19 +63,10 @@ func TestSuite(t *testing.T) {
 	}}.Run(t)
 }
 
-func TestAnEmailThatIsNotVerifiedIsNotTaken(t *testing.T) {
-	for _, c := range []upstream.Claims{{"sub": "1", "email": "ceo@example.com", "email_verified": false}, {"sub": "1", "email": "ceo@example.com"}} {
-		who, err := (&settings{}).person(c)
-		if err != nil || who.Email != "" {
-			t.Errorf("%v: %+v, %v", c, who, err)
-		}
-	}
-}
-
 func TestSettingsWithoutEffectAreRefused(t *testing.T) { // U33
 	for _, text := range []string{"{clientID: a, clientSecret: b, groupsPrefix: x}", "{clientID: a, clientSecret: b, scopes: [email]}",
 		"{clientID: a, clientSecret: b, groups: true, groupsPrefix: 'system:'}"} {
-		if _, err := Type().Open([]byte(text), idp.OpenOptions{}); err == nil {
+		if _, err := gitlab.Type().Open([]byte(text), idp.OpenOptions{}); err == nil {
 			t.Errorf("%s is taken", text)
 		}
 	}

@@ -1,4 +1,4 @@
-package header
+package header_test
 
 import (
 	"crypto/ecdsa"

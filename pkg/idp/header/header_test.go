@@ -1,4 +1,4 @@
-package header
+package header_test
 
 import (
 	"crypto/tls"
@@ -12,22 +12,23 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/idp/header"
 	"kapis.dev/ks-apiserver/pkg/idp/idptest"
 )
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-func opened(t *testing.T, settings string) *Provider {
+func opened(t *testing.T, settings string) *header.Provider {
 	t.Helper()
-	p, err := Type().Open([]byte(settings), idp.OpenOptions{})
+	p, err := header.Type().Open([]byte(settings), idp.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p.(*Provider)
+	return p.(*header.Provider)
 }
 
 func TestConformance(t *testing.T) {
-	idptest.Suite{Type: Type(), Start: func(t *testing.T, _ idptest.Outside) *idptest.Double {
+	idptest.Suite{Type: header.Type(), Start: func(t *testing.T, _ idptest.Outside) *idptest.Double {
 		return &idptest.Double{
 			Settings: map[string]any{
 				"clientCAData": newAuthority(t, "proxies").pem, "allowedNames": []any{"front"},
@@ -53,7 +54,7 @@ func TestSettingsThatTrustTooMuchAreRefused(t *testing.T) {
 		"NoHeaderName":         {ca + "allowedNames: [front]\nuidHeaders: ['a b']", "uidHeaders"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if p, err := Type().Open([]byte(tc.settings), idp.OpenOptions{}); err == nil || p != nil || !strings.Contains(err.Error(), tc.names) {
+			if p, err := header.Type().Open([]byte(tc.settings), idp.OpenOptions{}); err == nil || p != nil || !strings.Contains(err.Error(), tc.names) {
 				t.Errorf("%v, %v", p, err)
 			}
 		})
@@ -94,7 +95,7 @@ func TestHeadersNameThePerson(t *testing.T) {
 	plain := opened(t, ca)
 	full := opened(t, ca+"usernameHeaders: [X-A, X-B]\nuidHeaders: [X-Uid]\ngroupHeaders: [X-G, X-H]\nemailHeaders: [X-Mail]\ndisplayNameHeaders: [X-Name]\n")
 	for name, tc := range map[string]struct {
-		p       *Provider
+		p       *header.Provider
 		h       http.Header
 		want    *idp.Identity
 		refused bool

@@ -1,4 +1,4 @@
-package cluster
+package cluster_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"kapis.dev/ks-apiserver/pkg/kapis/cluster"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
@@ -35,7 +36,7 @@ func TestLabelsAreAnsweredByKey(t *testing.T) {
 		"AKeyAlone": {[]any{`{"metadata":{"name":"x","resourceVersion":"5"},"spec":{"key":"gpu"}}`}, `{"gpu":[{"value":"","id":"x"}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := &V1alpha1{Caches: kapistest.NewAccounts(t, map[string][]any{path: c.objects})}
+			h := &cluster.V1alpha1{Caches: kapistest.NewAccounts(t, map[string][]any{path: c.objects})}
 			rec := kapistest.Serve(t, kapistest.Container(h.WebService()), http.MethodGet, root+"/labels")
 			if rec.Code != http.StatusOK || rec.Body.String() != c.want {
 				t.Errorf("%d %s", rec.Code, rec.Body)
@@ -46,7 +47,7 @@ func TestLabelsAreAnsweredByKey(t *testing.T) {
 
 // S2: what was authorized is what is answered.
 func TestOnlyTheListThatWasAuthorizedIsAnswered(t *testing.T) {
-	h := &V1alpha1{Caches: kapistest.NewAccounts(t, map[string][]any{path: {label("a", "2026-01-01T00:00:00Z", "env", "test")}})}
+	h := &cluster.V1alpha1{Caches: kapistest.NewAccounts(t, map[string][]any{path: {label("a", "2026-01-01T00:00:00Z", "env", "test")}})}
 	c := kapistest.Container(h.WebService())
 	if rec := kapistest.Serve(t, c, http.MethodGet, root+"/labels?watch=true"); rec.Code != http.StatusMethodNotAllowed {
 		t.Errorf("a watch: %d %s", rec.Code, rec.Body)
@@ -72,7 +73,7 @@ func TestOnlyTheListThatWasAuthorizedIsAnswered(t *testing.T) {
 }
 
 func TestWithoutTheDefinitionThereIsNothing(t *testing.T) {
-	h := &V1alpha1{Caches: kapistest.NewStore(t, nil)}
+	h := &cluster.V1alpha1{Caches: kapistest.NewStore(t, nil)}
 	if rec := kapistest.Serve(t, kapistest.Container(h.WebService()), http.MethodGet, root+"/labels"); rec.Code != http.StatusNotFound {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}

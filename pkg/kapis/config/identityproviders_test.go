@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/account"
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/idp/idptest"
+	kapisconfig "kapis.dev/ks-apiserver/pkg/kapis/config"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
@@ -60,8 +61,8 @@ func call(t *testing.T, method, path, body string) (int, map[string]any) {
 	)
 	c := restful.NewContainer()
 	c.Add(
-		Handler{
-			IdentityProviders: &IdentityProviders{Directory: d, Accounts: account.New(account.Options{Users: users, Synced: func() bool { return true }})},
+		kapisconfig.Handler{
+			IdentityProviders: &kapisconfig.IdentityProviders{Directory: d, Accounts: account.New(account.Options{Users: users, Synced: func() bool { return true }})},
 		}.V1alpha2(),
 	)
 	w := httptest.NewRecorder()

@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/idp/idptest"
+	kapisconfig "kapis.dev/ks-apiserver/pkg/kapis/config"
 )
 
 // visited is a Redirect provider with a secret.
@@ -39,10 +40,10 @@ func (e ending) EndSession() string { return e.page }
 // S3, S41: the login page learns where a login begins, which is here, and nothing of a provider's or a client's configuration.
 func TestTheLoginPageIsToldHowToLogInAndNoSecret(t *testing.T) {
 	p := visited{"canary-secret"}
-	h := Handler{OAuth: &OAuth{
-		Issuer: Issuer{URL: "https://ks.example/", AccessTokenMaxAge: 2 * time.Hour, MaximumClockSkew: 10 * time.Second},
-		Clients: func() []Client {
-			return []Client{{Name: "kubesphere", Trusted: true, RedirectURIs: []string{"https://console.example/oauth/redirect/hub"}}}
+	h := kapisconfig.Handler{OAuth: &kapisconfig.OAuth{
+		Issuer: kapisconfig.Issuer{URL: "https://ks.example/", AccessTokenMaxAge: 2 * time.Hour, MaximumClockSkew: 10 * time.Second},
+		Clients: func() []kapisconfig.Client {
+			return []kapisconfig.Client{{Name: "kubesphere", Trusted: true, RedirectURIs: []string{"https://console.example/oauth/redirect/hub"}}}
 		},
 		Providers: idptest.Directory(
 			t,

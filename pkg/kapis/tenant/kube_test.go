@@ -1,4 +1,4 @@
-package tenant
+package tenant_test
 
 import (
 	"bytes"
@@ -17,6 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
+)
+
+const (
+	typeJSONPatch  = "application/json-patch+json"
+	typeMergePatch = "application/merge-patch+json"
 )
 
 // kube is a kube-apiserver that allows everything and records what changed.

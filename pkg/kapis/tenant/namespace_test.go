@@ -1,4 +1,4 @@
-package tenant
+package tenant_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+)
+
+const (
+	groupMove    = "kapis:platform:move"
+	maxAssigned  = 100 // namespaces that one request moves
+	resultFailed = "Failed"
 )
 
 func namespaceOf(name, labels string) string {

@@ -1,4 +1,4 @@
-package tenant
+package tenant_test
 
 import (
 	"encoding/json"

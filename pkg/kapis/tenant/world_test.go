@@ -1,4 +1,4 @@
-package tenant
+package tenant_test
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
+	kapistenant "kapis.dev/ks-apiserver/pkg/kapis/tenant"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/store"
@@ -143,7 +144,7 @@ func newWorld(t testing.TB) *world {
 		Authorizers: authz.Union{rights}, Members: &tenant.Members{Rights: rights, Bound: w, Fleet: fleet},
 		Aliases: authz.Aliases{GroupOf: func(string) (gr schema.GroupResource, ok bool) { return gr, false }},
 	}
-	h := &Handler{
+	h := &kapistenant.Handler{
 		Resources: resource.New(st, resource.Options{}), AsCaller: caller.Client{May: w.may, Kube: w.kube}, Fleet: fleet, Labelled: w, Now: noon,
 		Streams: stream.New(stream.Options{}),
 		UserOf: func(name string) user.Info {
@@ -153,7 +154,7 @@ func newWorld(t testing.TB) *world {
 			return &user.DefaultInfo{Name: name, Groups: []string{"team", user.AllAuthenticated}}
 		},
 	}
-	w.container = kapistest.Container(h.WebService(V1beta1), h.WebService(V1alpha3), h.WebService(V1alpha2))
+	w.container = kapistest.Container(h.WebService(kapistenant.V1beta1), h.WebService(kapistenant.V1alpha3), h.WebService(kapistenant.V1alpha2))
 	return w
 }
 
