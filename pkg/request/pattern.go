@@ -2,7 +2,6 @@ package request
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -10,9 +9,8 @@ import (
 type Pattern struct {
 	// info is what the path asks for, where the text "{name}" of a parameter stands for any segment.
 	info Info
-	// parameters are in the order of the path. fixed are the fields that no parameter is.
+	// parameters are in the order of the path.
 	parameters []patternParameter
-	fixed      []patternField
 }
 
 // patternParameter says that a segment of the path is a field of the Info.
@@ -21,22 +19,12 @@ type patternParameter struct {
 	of      func(*Info) string
 }
 
-// patternField says which text a field of the Info has.
-type patternField struct {
-	of   func(*Info) string
-	text string
+// patternFields are the fields of an Info that come from the path of a resource.
+var patternFields = [...]func(*Info) string{
+	func(i *Info) string { return i.APIPrefix }, func(i *Info) string { return i.APIGroup }, func(i *Info) string { return i.APIVersion },
+	func(i *Info) string { return i.Workspace }, func(i *Info) string { return i.Namespace },
+	func(i *Info) string { return i.Resource }, func(i *Info) string { return i.Name }, func(i *Info) string { return i.Subresource },
 }
-
-// patternFields are the fields of an Info that come from the path of a resource. Scopes are compared apart from the others.
-var (
-	patternFields = [...]func(*Info) string{
-		func(i *Info) string { return i.APIPrefix }, func(i *Info) string { return i.APIGroup }, func(i *Info) string { return i.APIVersion },
-		func(i *Info) string { return i.Resource }, func(i *Info) string { return i.Name }, func(i *Info) string { return i.Subresource },
-	}
-	patternScopes = [...]func(*Info) string{
-		func(i *Info) string { return i.Workspace }, func(i *Info) string { return i.Namespace },
-	}
-)
 
 // ParsePattern returns the pattern of a route: method is the route's, and a segment of path is a fixed text or "{name}". It refuses a
 // route of a resource with a parameter that Parse reads as nothing, since nothing about it would be authorized. What follows a
@@ -71,7 +59,7 @@ func ParsePattern(method, path string) (*Pattern, error) {
 			continue
 		}
 		read := p.info.Subresource != ""
-		for _, of := range slices.Concat(patternFields[:], patternScopes[:]) {
+		for _, of := range patternFields {
 			if of(&p.info) == segment {
 				p.parameters = append(p.parameters, patternParameter{n, of})
 				read = true
@@ -79,16 +67,6 @@ func ParsePattern(method, path string) (*Pattern, error) {
 		}
 		if !read || strings.Contains(segment, ":") {
 			return refuse("nothing that is authorized corresponds to the parameter %s", segment)
-		}
-	}
-	for _, of := range patternFields {
-		if text := of(&p.info); !isParameter(text) {
-			p.fixed = append(p.fixed, patternField{of, text})
-		}
-	}
-	for _, of := range patternScopes {
-		if text := of(&p.info); text != "" && !isParameter(text) {
-			p.fixed = append(p.fixed, patternField{of, text})
 		}
 	}
 	return p, nil
@@ -105,14 +83,18 @@ func (p *Pattern) Reads(i *Info, path string) bool {
 	if !i.IsResource {
 		return true // its parameters are segments of the path, which is what was authorized
 	}
-	for _, f := range p.fixed {
-		if f.of(i) != f.text {
-			return false
-		}
+	own := &p.info
+	if !covers(own.APIPrefix, i.APIPrefix) || !covers(own.APIGroup, i.APIGroup) || !covers(own.APIVersion, i.APIVersion) ||
+		!covers(own.Resource, i.Resource) || !covers(own.Name, i.Name) || !covers(own.Subresource, i.Subresource) {
+		return false
 	}
 	// A namespace, and a workspace, is in its own scope, which a path of one does not name a second time.
-	if p.info.Namespace == "" && i.Namespace != "" && (i.Resource != "namespaces" || i.Namespace != i.Name) ||
-		p.info.Workspace == "" && i.Workspace != "" && (!isWorkspaces(i.Resource) || i.Workspace != i.Name) {
+	inItself := own.Namespace == "" && i.Resource == "namespaces" && i.Namespace == i.Name
+	if !covers(own.Namespace, i.Namespace) && !inItself {
+		return false
+	}
+	inItself = own.Workspace == "" && isWorkspaces(i.Resource) && i.Workspace == i.Name
+	if !covers(own.Workspace, i.Workspace) && !inItself {
 		return false
 	}
 	s, read, value := segments(strings.TrimPrefix(path, "/")), 0, ""
@@ -126,6 +108,9 @@ func (p *Pattern) Reads(i *Info, path string) bool {
 	}
 	return true
 }
+
+// covers reports whether a field of a pattern is the text, or a parameter, whose value is compared by its place in the path.
+func covers(field, text string) bool { return field == text || isParameter(field) }
 
 // HasVerb reports whether a verb is the route's. A GET without a name is a list or a watch.
 func (p *Pattern) HasVerb(verb string) bool {

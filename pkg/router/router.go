@@ -137,11 +137,10 @@ func (r *Selector) unacceptable(all []*restful.WebService, req *http.Request, in
 	open := *req
 	open.Header = req.Header.Clone()
 	open.Header.Del("Accept")
-	_, route, pattern, err := r.choose(all, &open)
-	if err != nil || !reads(pattern, info, req) {
-		return nil
+	if _, route, pattern, err := r.choose(all, &open); err == nil && reads(pattern, info, req) {
+		return restful.NewError(http.StatusNotAcceptable, "406: Not Acceptable. "+availableTypes+strings.Join(route.Produces, ", "))
 	}
-	return restful.NewError(http.StatusNotAcceptable, "406: Not Acceptable. "+availableTypes+strings.Join(route.Produces, ", "))
+	return nil
 }
 
 // refusing returns a route that answers with an error.
