@@ -36,19 +36,18 @@ leave_foreign() {
 
 # leave_newer DIR leaves the CRDs that have a version in the cluster which ours lacks.
 leave_newer() {
-  local file name version versions
-  for file in "$1"/*; do
-    name=$(title "$file")
-    name=${name#* }
-    versions=$("${KUBECTL[@]}" get crd "$name" --ignore-not-found \
-      -o jsonpath='{.spec.versions[*].name} {.status.storedVersions[*]}')
+  local file list name version versions
+  list=$(show "$1" '{{.metadata.name}}{{range .spec.versions}} {{.name}}{{end}}{{with .status}}{{range .storedVersions}} {{.}}{{end}}{{end}}')
+  while read -r name versions; do
+    [[ -n $name ]] || continue # there is none
+    file=$(grep -lx "  name: $name" "$1"/*)
     for version in $versions; do
       if ! grep -qx "    name: $version" "$file"; then
         leave "$file" " (it has $version, which ours has not)"
         break
       fi
     done
-  done
+  done <<<"$list"
 }
 
 # console_client makes the OAuth client of the console, unless there is one. The secret is in files of this user, and in no argument or output.
@@ -91,12 +90,13 @@ retire() {
 }
 
 echo "Applying CRDs"
-render config/crd "$work/crd"
+render config/crd "$work/all"
+cp -r "$work/all" "$work/crd"
 "${KUBECTL[@]}" get --raw=/version >/dev/null # says what is wrong with the cluster, once
 leave_foreign "$work/crd"
 if any "$work/crd"; then leave_newer "$work/crd"; fi
 if any "$work/crd"; then apply -f "$work/crd"; fi
-render config/crd "$work/all" # those that were left are needed as well
+# Those that were left are needed as well.
 "${KUBECTL[@]}" wait --for=condition=Established --timeout=60s -f "$work/all" >/dev/null
 if ! "${KUBECTL[@]}" get --raw='/apis/iam.kubesphere.io/v1beta1/users?limit=1' >/dev/null; then
   echo "The CRD users.iam.kubesphere.io that was there before has no version v1beta1; ADOPT=yes adds it." >&2
@@ -104,7 +104,8 @@ if ! "${KUBECTL[@]}" get --raw='/apis/iam.kubesphere.io/v1beta1/users?limit=1' >
 fi
 
 echo "Applying roles, admission policies, service accounts and the console's OAuth client"
-render config/install "$work/install"
+render config/install "$work/policies"
+cp -r "$work/policies" "$work/install"
 leave_foreign "$work/install"
 # The configuration is made once; from then on it is its owner's to edit. None is made beside the ConfigMap of an older installation, since the Secret
 # would count in its place.
@@ -119,7 +120,6 @@ if namespace=$(grep -lx 'kind: Namespace' "$work"/install/*); then
 fi
 if any "$work/install"; then apply -f "$work/install"; fi
 console_client
-render config/install "$work/policies"
 retire "$work/policies" validatingadmissionpolicybindings
 retire "$work/policies" validatingadmissionpolicies
 echo "Installed. ks-controller-manager makes the user admin at its first start."

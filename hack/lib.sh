@@ -18,8 +18,14 @@ apply() {
 # any DIR tells whether files are left in DIR.
 any() { compgen -G "$1/*" >/dev/null; }
 
+# show DIR TEMPLATE prints the go-template of each object in the cluster that is in the files of DIR. One call for a folder: they are some 150.
+show() {
+  # A single object does not come as a list.
+  "${KUBECTL[@]}" get --ignore-not-found -f "$1" -o go-template="{{define \"object\"}}$2{{\"\\n\"}}{{end}}"'{{if .items}}{{range .items}}{{template "object" .}}{{end}}{{else}}{{template "object" .}}{{end}}'
+}
+
 # owned DIR prints "yes FILE" or "no FILE" for every file in DIR whose object is in the cluster. It is ours if it has
-# the label that every object of config/crd and config/install carries. One request for a folder: they are some 150.
+# the label that every object of config/crd and config/install carries.
 owned() {
   local file key ours template
   declare -A files=()
@@ -27,12 +33,9 @@ owned() {
     key=$(awk '/^apiVersion: /{v=$2} /^kind: /{k=$2} /^metadata:/{m=1} m&&/^  name: /{print v "/" k "/" $2; exit}' "$file")
     files[$key]=$file
   done
-  # A single object does not come as a list.
-  template='{{define "o"}}{{$ours := "no"}}{{with .metadata.labels}}{{with index . "app.kubernetes.io/part-of"}}'
-  template+='{{if eq . "ks-apiserver"}}{{$ours = "yes"}}{{end}}{{end}}{{end}}'
-  template+='{{$ours}} {{.apiVersion}}/{{.kind}}/{{.metadata.name}}{{"\n"}}{{end}}'
-  template+='{{if .items}}{{range .items}}{{template "o" .}}{{end}}{{else}}{{template "o" .}}{{end}}'
-  "${KUBECTL[@]}" get --ignore-not-found -f "$1" -o go-template="$template" |
+  template='{{$ours := "no"}}{{with .metadata.labels}}{{with index . "app.kubernetes.io/part-of"}}'
+  template+='{{if eq . "ks-apiserver"}}{{$ours = "yes"}}{{end}}{{end}}{{end}}{{$ours}} {{.apiVersion}}/{{.kind}}/{{.metadata.name}}'
+  show "$1" "$template" |
     while read -r ours key; do
       printf '%s %s\n' "$ours" "${files[$key]}"
     done
