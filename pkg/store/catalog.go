@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	queryv1alpha1 "kapis.dev/ks-apiserver/pkg/api/query/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
@@ -154,6 +156,25 @@ func (c *Catalog) Preferred(gr schema.GroupResource) (schema.GroupVersionResourc
 	return gvr, ok
 }
 
+// All returns the kinds that can be listed and watched, each in the version that its group prefers, sorted by group and resource. It is
+// nil before discovery has answered.
+func (c *Catalog) All() []*Kind {
+	d := c.current.Load()
+	if d.kinds == nil {
+		return nil
+	}
+	out := make([]*Kind, 0, len(d.preferred))
+	for _, gvr := range d.preferred {
+		if k := d.kinds[gvr]; k.Cacheable() {
+			out = append(out, k)
+		}
+	}
+	slices.SortFunc(out, func(a, b *Kind) int {
+		return cmp.Or(strings.Compare(a.GVR.Group, b.GVR.Group), strings.Compare(a.GVR.Resource, b.GVR.Resource))
+	})
+	return out
+}
+
 // unknown is the error for a resource that does not exist, or that can't be looked up for now.
 func (c *Catalog) unknown(gr schema.GroupResource) error {
 	switch d := c.current.Load(); {
@@ -222,18 +243,21 @@ func (c *Catalog) refresh(ctx context.Context) {
 	}
 }
 
-// ask builds a directory from discovery. A version that does not answer keeps its former resources, and the error names it.
+// ask builds a directory from discovery. A version that does not answer keeps its former resources, and the error names it. What
+// kube-apiserver passes on to this very server is left out: its kinds are the others' again.
 func (c *Catalog) ask(ctx context.Context) (*directory, error) {
 	groups, lists, failed, err := c.discovery.GroupsAndMaybeResourcesWithContext(ctx)
 	if groups == nil || err != nil && lists == nil && len(failed) == 0 {
 		return nil, fmt.Errorf("ask kube-apiserver for its groups: %w", err)
 	}
+	groups.Groups = slices.DeleteFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == queryv1alpha1.GroupName })
 	d := &directory{
 		kinds: map[schema.GroupVersionResource]*Kind{}, preferred: map[schema.GroupResource]schema.GroupVersionResource{},
 		groups: map[string][]string{}, silent: map[string]bool{},
 	}
 	problems := map[schema.GroupVersion]error{}
 	maps.Copy(problems, failed)
+	maps.DeleteFunc(problems, func(gv schema.GroupVersion, _ error) bool { return gv.Group == queryv1alpha1.GroupName })
 	for i := range groups.Groups {
 		for _, gv := range versionsOf(&groups.Groups[i]) {
 			list, problem := lists[gv], problems[gv]

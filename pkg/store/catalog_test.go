@@ -292,3 +292,32 @@ func TestErrDoesNotWaitForARefresh(t *testing.T) {
 	close(h.letGo)
 	<-done
 }
+
+// What kube-apiserver passes on to this server is no kind of its own, and dead it degrades nothing.
+func TestTheCatalogLeavesTheAggregatedAPIOut(t *testing.T) { // O34
+	own := schema.GroupVersion{Group: "query.kapis.dev", Version: "v1alpha1"}
+	d := newDiscovered()
+	d.kinds[own] = resources(true, "pods", "unicorns")
+	cat := newCatalog(d, clocktesting.NewFakeClock(time.Now()), nil)
+	if cat.All() != nil {
+		t.Error("kinds are known before discovery has answered")
+	}
+	cat.Refresh(t.Context())
+	if _, err := cat.ByName(t.Context(), "unicorns"); !apierrors.IsNotFound(err) || cat.Err() != nil {
+		t.Errorf("got %v, %v", err, cat.Err())
+	}
+	var all []string
+	for _, k := range cat.All() {
+		all = append(all, k.GVR.GroupVersion().String()+"/"+k.GVR.Resource)
+	}
+	want := []string{"v1/events", "v1/pods", "iam.kubesphere.io/v1beta1/roles", "iam.kubesphere.io/v1beta1/users", "metrics.k8s.io/v1beta1/pods",
+		"rbac.authorization.k8s.io/v1/roles", "zoo.example.com/v1/animals"}
+	if !slices.Equal(all, want) {
+		t.Errorf("got %q, want %q", all, want)
+	}
+	d.fail[own] = errors.New("no endpoint")
+	cat.Refresh(t.Context())
+	if cat.Err() != nil {
+		t.Errorf("got %v", cat.Err())
+	}
+}
