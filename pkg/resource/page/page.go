@@ -59,6 +59,21 @@ func (p *Page) List() *Answer {
 	return &Answer{page: p, form: "list", head: p.begin(head)}
 }
 
+// Native returns the answer as kube-apiserver lists objects: whoever follows continue, as kubectl does, gets all pages. next is what it
+// says, empty on the last page.
+func (p *Page) Native(next string) *Answer {
+	head := make([]byte, 0, 256+len(p.Facets))
+	head = rawjson.AppendString(append(head, `{"kind":`...), p.Kind.Kind+"List")
+	head = rawjson.AppendString(append(head, `,"apiVersion":`...), p.Kind.GVR.GroupVersion().String())
+	head = rawjson.AppendString(append(head, `,"metadata":{"resourceVersion":`...), p.ResourceVersion)
+	if next != "" {
+		head = rawjson.AppendString(append(head, `,"continue":`...), next)
+		head = strconv.AppendInt(append(head, `,"remainingItemCount":`...), int64(p.Remaining), 10)
+	}
+	head = strconv.AppendInt(append(head, `},"totalItems":`...), int64(p.Total), 10)
+	return &Answer{page: p, form: "native", head: p.begin(head)}
+}
+
 // begin appends what stands between the head of a form and the items.
 func (p *Page) begin(head []byte) []byte {
 	return append(append(head, p.Facets...), `,"items":[`...)
