@@ -34,8 +34,8 @@ func New(ctx context.Context, cfg *config.Config, l Listen) (_ *Server, err erro
 	if err != nil {
 		return nil, err
 	}
-	peers := &clientCA{}
-	insecure, secure, err := l.open(ctx, peers)
+	peers, aggregated := &clientCA{}, &aggregatedTLS{enabled: cfg.Aggregated.Enabled}
+	insecure, secure, err := l.open(ctx, peers, aggregated)
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +68,7 @@ func New(ctx context.Context, cfg *config.Config, l Listen) (_ *Server, err erro
 		return nil, err
 	}
 	peers.follow(s.components.proxies.Roots)
+	aggregated.follow(s.components.aggregated)
 	return s, nil
 }
 

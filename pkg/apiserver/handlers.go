@@ -151,7 +151,7 @@ func (p routes) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.chain(p.answer(container, documents)), nil
+	return p.aggregated.before(p.chain(p.answer(container, documents))), nil
 }
 
 // answer returns the handler at the end of the chain: the routes, and the few handlers that are no routes.

@@ -25,6 +25,9 @@ func (p readiness) checks() []check {
 		{name: "settings", fault: p.settings.Synced},
 		{name: "discovery", fault: p.store.Catalog().Err},
 	}
+	if p.aggregated != nil {
+		all = append(all, check{name: "aggregated", fault: p.aggregated.proxy.Fault})
+	}
 	if p.redis != nil {
 		all = append(all, check{name: "redis", fault: p.redis.Fault})
 	}

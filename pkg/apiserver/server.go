@@ -36,14 +36,18 @@ type Listen struct {
 	BindAddress string
 	// InsecurePort serves HTTP, SecurePort HTTPS; 0 means not at all.
 	InsecurePort, SecurePort int
-	// CertFile and KeyFile are PEM files, read again when they change.
+	// CertFile and KeyFile are PEM files, read again when they change. Where the aggregated API is served, they may be left out: clients
+	// of every name then get its certificate.
 	CertFile, KeyFile string
 }
 
 // open binds the ports. The error names the one that is in use.
-func (l Listen) open(ctx context.Context, peers *clientCA) (insecure, secure net.Listener, err error) {
+func (l Listen) open(ctx context.Context, peers *clientCA, aggregated *aggregatedTLS) (insecure, secure net.Listener, err error) {
 	if l.InsecurePort == 0 && l.SecurePort == 0 {
 		return nil, nil, errors.New("nothing to serve: --insecure-port and --secure-port are both 0")
+	}
+	if aggregated.enabled && l.SecurePort == 0 {
+		return nil, nil, errors.New("aggregated.enabled: kube-apiserver reaches this server by TLS only: set --secure-port")
 	}
 	listen := func(port int) (net.Listener, error) {
 		var lc net.ListenConfig
@@ -62,8 +66,13 @@ func (l Listen) open(ctx context.Context, peers *clientCA) (insecure, secure net
 	if l.SecurePort == 0 {
 		return insecure, nil, nil
 	}
-	certificate := &certificateFile{certFile: l.CertFile, keyFile: l.KeyFile, now: time.Now}
-	if _, err = certificate.load(); err == nil {
+	certificate := (&certificateFile{certFile: l.CertFile, keyFile: l.KeyFile, now: time.Now}).load
+	if aggregated.enabled && l.CertFile == "" && l.KeyFile == "" {
+		certificate = aggregated.certificate
+	} else {
+		_, err = certificate()
+	}
+	if err == nil {
 		secure, err = listen(l.SecurePort)
 	}
 	if err != nil {
@@ -72,13 +81,23 @@ func (l Listen) open(ctx context.Context, peers *clientCA) (insecure, secure net
 		}
 		return nil, nil, err
 	}
+	return insecure, tls.NewListener(secure, secureConfig(certificate, peers, aggregated)), nil
+}
+
+// secureConfig returns the TLS configuration, which depends on the name that a client asks for.
+func secureConfig(certificate func() (*tls.Certificate, error), peers *clientCA, aggregated *aggregatedTLS) *tls.Config {
 	served := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"h2", "http/1.1"},
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate.load() },
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
 	}
-	served.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return peers.config(served), nil }
-	return insecure, tls.NewListener(secure, served), nil
+	served.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if own := aggregated.config(hello, served); own != nil {
+			return own, nil
+		}
+		return peers.config(served), nil
+	}
+	return served
 }
 
 // serve answers requests until ctx is done, then drains: /readyz fails at once, streams are ended, and open requests may finish for

@@ -146,13 +146,13 @@ func TestListenSaysWhichPortIsTaken(t *testing.T) {
 		{"none", "nothing to serve", Listen{BindAddress: "127.0.0.1"}},
 		{"no certificate", "--tls-cert-file", Listen{BindAddress: "127.0.0.1", SecurePort: port}},
 	} {
-		if _, _, err := c.l.open(t.Context(), &clientCA{}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, err := c.l.open(t.Context(), &clientCA{}, &aggregatedTLS{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
 }
 
-func certificate(t *testing.T, dir, name string) {
+func certificateFiles(t *testing.T, dir, name string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -186,11 +186,11 @@ func TestARenewedCertificateIsServedAndABrokenOneIsNot(t *testing.T) { // U41
 		}
 		return cert.Leaf.DNSNames[0]
 	}
-	certificate(t, dir, "first")
+	certificateFiles(t, dir, "first")
 	if got := name(); got != "first" {
 		t.Fatalf("got %s", got)
 	}
-	certificate(t, dir, "second")
+	certificateFiles(t, dir, "second")
 	if err := os.Chtimes(c.certFile, now, now.Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,8 @@ type Config struct {
 	Resources Resources `json:"resources"`
 	// Egress limits what this server connects to for users.
 	Egress Egress `json:"egress"`
+	// Aggregated is the API that kube-apiserver passes on to this server.
+	Aggregated Aggregated `json:"aggregated"`
 	// Cache is an optional store of sessions; without it they live in the Kubernetes API.
 	Cache Cache `json:"cache"`
 	// Kubeconfig is the kubeconfig that users are given.
@@ -228,6 +230,12 @@ type Resources struct {
 type Egress struct {
 	// AllowLoopback allows requests to the machine of this server; false. For tests and local debugging.
 	AllowLoopback bool `json:"allowLoopback"`
+}
+
+// Aggregated is the section aggregated: query.kapis.dev, which kube-apiserver passes on to this server (docs/aggregated.md).
+type Aggregated struct {
+	// Enabled serves the API, and has ks-controller-manager tell kube-apiserver of it while it is served; false.
+	Enabled bool `json:"enabled"`
 }
 
 // Kubeconfig is the section kubeconfig: the content of a user's kubeconfig (GET users/{user}/kubeconfig).

@@ -32,3 +32,14 @@ func TestResourcesServedOnly(t *testing.T) {
 		t.Error("a key that nothing reads is accepted")
 	}
 }
+
+func TestTheAggregatedAPIIsServedOnlyWhereTheFileSaysSo(t *testing.T) { // O44
+	for text, want := range map[string]bool{"": false, "aggregated: {}": false, "aggregated: {enabled: true}": true} {
+		if c, err := config.Parse([]byte(text), nil); err != nil || c.Aggregated.Enabled != want {
+			t.Errorf("%q: %v, want %v", text, err, want)
+		}
+	}
+	if _, err := config.Parse([]byte("aggregated: {enable: true}"), nil); err == nil {
+		t.Error("a key that nothing reads is accepted")
+	}
+}

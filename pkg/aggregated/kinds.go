@@ -1,0 +1,73 @@
+package aggregated
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	queryv1alpha1 "kapis.dev/ks-apiserver/pkg/api/query/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+// nameOf returns the name of a kind in this API: its plural if that means this kind where no group is named, and <plural>-<group>
+// otherwise.
+func nameOf(c *store.Catalog, k *store.Kind) string {
+	gr := k.GVR.GroupResource()
+	if first, ok := c.GroupOf(gr.Resource); ok && first == gr && gr.Resource != queryv1alpha1.Queries {
+		return gr.Resource
+	}
+	return gr.Resource + "-" + gr.Group
+}
+
+// kind returns the kind with a name. For an unknown one discovery is asked again, at most once a second.
+func (h *Handler) kind(ctx context.Context, name string) (*store.Kind, error) {
+	c := h.Resources.Catalog()
+	k := named(c, name)
+	if k == nil {
+		if _, err := c.ByName(ctx, name); apierrors.IsServiceUnavailable(err) {
+			return nil, err
+		}
+		k = named(c, name)
+	}
+	if k == nil {
+		return nil, status.About(schema.GroupResource{Group: queryv1alpha1.GroupName, Resource: name}, "",
+			status.Errorf(http.StatusNotFound, "resource %q is not supported: kube-apiserver serves no such kind", name))
+	}
+	return k, h.Resources.Served(ctx, k)
+}
+
+func named(c *store.Catalog, name string) *store.Kind {
+	if gr, ok := c.GroupOf(name); ok {
+		if k := preferred(c, gr); k != nil && nameOf(c, k) == name {
+			return k
+		}
+	}
+	for i := range len(name) {
+		if name[i] != '-' {
+			continue
+		}
+		if k := preferred(c, schema.GroupResource{Group: name[i+1:], Resource: name[:i]}); k != nil && nameOf(c, k) == name {
+			return k
+		}
+	}
+	return nil
+}
+
+func preferred(c *store.Catalog, gr schema.GroupResource) *store.Kind {
+	gvr, ok := c.Preferred(gr)
+	if !ok {
+		return nil
+	}
+	k, err := c.Resolve(context.Background(), gvr) // which is known, so that nothing is asked for
+	if err != nil {
+		return nil
+	}
+	return k
+}
+
+// singular returns the singular that clients show.
+func singular(k *store.Kind) string { return strings.ToLower(k.Kind) }

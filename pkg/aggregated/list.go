@@ -1,0 +1,122 @@
+package aggregated
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/resource/page"
+	"kapis.dev/ks-apiserver/pkg/status"
+)
+
+// list answers a list or a watch.
+func (h *Handler) list(r *http.Request, a *access) (any, error) {
+	ctx := r.Context()
+	values, err := parameters(r.URL.Query(), a)
+	if err != nil {
+		return nil, err
+	}
+	q, err := query.Parse(values)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.authorize(ctx, a); err != nil {
+		return nil, err
+	}
+	scope := h.scope(a)
+	src, err := h.Resources.Streams.Open(ctx, r.Header, a.kind, scope, q, a.verb == "watch", "")
+	if err != nil {
+		return nil, err
+	}
+	if src != nil {
+		return &contextual{h.streams.Answer(src), r.WithContext(context.WithValue(ctx, accessKey{}, a))}, nil
+	}
+	p, err := h.Resources.List(ctx, a.kind, scope, q)
+	if err != nil {
+		return nil, err
+	}
+	return p.Native(following(p, q)), nil
+}
+
+// get answers a request for one object.
+func (h *Handler) get(r *http.Request, a *access) (any, error) {
+	if err := h.authorize(r.Context(), a); err != nil {
+		return nil, err
+	}
+	return h.Resources.Get(r.Context(), a.kind, h.scope(a), a.name)
+}
+
+// parameters returns those of a query as the engine takes them. What differs from docs/queries.md is what clients of Kubernetes expect:
+// objects are sorted by namespace and name where nothing else is requested, a limit of 0 is none, and continue names the next page.
+func parameters(values url.Values, a *access) (url.Values, error) {
+	if v := values.Get("managedFields"); v != "" {
+		if on, err := strconv.ParseBool(v); err != nil || on {
+			return nil, query.Invalid("managedFields", v, "none here: ask kube-apiserver for an object with them")
+		}
+	}
+	if a.verb == "watch" {
+		return values, nil
+	}
+	if values.Get("limit") == "0" || values.Get("limit") == "" {
+		values.Del("limit")
+	}
+	if values.Get("sortBy") == "" {
+		values.Set("sortBy", "name")
+		if a.kind.Namespaced {
+			values.Set("sortBy", "namespace,name")
+		}
+		if !values.Has("ascending") {
+			values.Set("ascending", "true")
+		}
+	}
+	token := values.Get("continue")
+	values.Del("continue")
+	if token == "" {
+		return values, nil
+	}
+	if values.Has("page") {
+		return nil, query.Invalid("page", values.Get("page"), "no page together with continue, which names it")
+	}
+	at, err := parsePosition(token)
+	if err != nil {
+		return nil, query.Invalid("continue", token, "what the last page said")
+	}
+	values.Set("page", strconv.Itoa(at.Page))
+	values.Set("limit", strconv.Itoa(at.Limit))
+	values.Del("resourceVersion")
+	return values, nil
+}
+
+// position is what continue says: the next page, and of how many objects pages are.
+type position struct {
+	Page  int `json:"p"`
+	Limit int `json:"l"`
+}
+
+// following returns the continue of a page, "" for the last one.
+func following(p *page.Page, q *query.Query) string {
+	if p.Remaining <= 0 || q.Limit <= 0 || q.Page < 1 {
+		return ""
+	}
+	text, err := json.Marshal(position{q.Page + 1, q.Limit})
+	if err != nil {
+		return "" // two numbers can always be encoded
+	}
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+func parsePosition(token string) (position, error) {
+	var at position
+	text, err := base64.RawURLEncoding.DecodeString(token)
+	if err == nil {
+		err = json.Unmarshal(text, &at)
+	}
+	if err == nil && (at.Page < 2 || at.Limit < 1) {
+		err = status.BadRequestf("no position")
+	}
+	return at, err
+}
