@@ -132,7 +132,7 @@ func assemble(ctx context.Context, mgr manager.Manager, hooks *webhooks, cfg *co
 	list, err := choose(append(controllers(writer, lag, host(cfg), logins{
 		unlock: time.Duration(a.AuthenticateRateLimiterDuration), retention: time.Duration(a.LoginHistoryRetentionPeriod),
 		most: a.LoginHistoryMaximumEntries,
-	}), certificates...), o.Controllers)
+	}), append(certificates, aggregated(cfg))...), o.Controllers)
 	if err != nil {
 		return nil, err
 	}
