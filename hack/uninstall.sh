@@ -47,6 +47,9 @@ done
 remove background "${first[@]}"
 # Without ks-controller-manager, what asks its webhooks can't be written any more. It has lost its rights just now, so that they stay away.
 "${KUBECTL[@]}" delete --ignore-not-found validatingwebhookconfigurations,mutatingwebhookconfigurations ks-controller-manager.kapis.dev >/dev/null
+# The same holds for the APIService of the aggregated API, and its rights: one that leads nowhere would keep every namespace from being deleted.
+"${KUBECTL[@]}" delete --ignore-not-found -f "$root/config/aggregated/rbac.yaml" -f "$root/config/aggregated/service.yaml" >/dev/null
+"${KUBECTL[@]}" delete apiservices -l app.kubernetes.io/part-of=ks-apiserver,app.kubernetes.io/managed-by=ks-controller-manager >/dev/null
 
 if [[ $PURGE != yes ]]; then
   echo "These stay, since people's data is in them; PURGE=yes takes them away too:"

@@ -1,0 +1,313 @@
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// kubectlAt is a command at kube-apiserver itself, as the administrator of the cluster.
+func kubectlAt(ctx context.Context, stdin string, args ...string) (string, error) {
+	args = append([]string{"--kubeconfig", filepath.Join(product.Dir, "kubeconfig"), "--cache-dir", filepath.Join(product.Dir, "cluster-cache")}, args...)
+	cmd := exec.CommandContext(ctx, product.Program("kubectl"), args...)
+	var stdout, stderr strings.Builder
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args[4:], " "), err, clip(stderr.String()))
+	}
+	return stdout.String(), nil
+}
+
+func mustKubectlAt(t *testing.T, stdin string, args ...string) string {
+	t.Helper()
+	out, err := kubectlAt(t.Context(), stdin, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// machineAddress returns an IPv4 address of this machine that an EndpointSlice may have: kube-apiserver refuses those of the loopback interface.
+func machineAddress(t *testing.T) string {
+	t.Helper()
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		if ip, ok := a.(*net.IPNet); ok && ip.IP.IsGlobalUnicast() && ip.IP.To4() != nil {
+			return ip.IP.String()
+		}
+	}
+	t.Skip("this machine has no IPv4 address besides 127.0.0.1, which no endpoint may have")
+	return ""
+}
+
+const queryAPI = "/apis/query.kapis.dev/v1alpha1"
+
+// aggregatedStack is a replica of ks-apiserver with the aggregated API, at an address that kube-apiserver reaches, and a
+// ks-controller-manager that tells kube-apiserver of it.
+type aggregatedStack struct {
+	address string // host and port
+	kill    func() // of the replica, by SIGKILL
+}
+
+func newAggregatedStack(t *testing.T) *aggregatedStack {
+	t.Helper()
+	host, port := machineAddress(t), freePort(t)
+	config := filepath.Join(t.TempDir(), "kubesphere.yaml")
+	text, err := os.ReadFile(filepath.Join(product.Dir, "kubesphere.yaml"))
+	if err == nil {
+		err = os.WriteFile(config, append(text, "aggregated:\n  enabled: true\n"...), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	rbac := filepath.Join("..", "..", "config", "aggregated", "rbac.yaml")
+	mustKubectlAt(t, "", "apply", "-f", rbac)
+	t.Cleanup(func() { _, _ = kubectlAt(context.Background(), "", "delete", "--ignore-not-found", "-f", rbac) })
+	// The Service of config/aggregated, without its selector: there are no pods here.
+	service := fmt.Sprintf(`
+apiVersion: v1
+kind: Service
+metadata: {name: ks-apiserver-aggregated, namespace: kubesphere-system}
+spec: {ports: [{name: https, port: 9443, targetPort: %[1]s}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: ks-apiserver-aggregated, namespace: kubesphere-system, labels: {kubernetes.io/service-name: ks-apiserver-aggregated}}
+addressType: IPv4
+ports: [{name: https, port: %[1]s, protocol: TCP}]
+endpoints: [{addresses: ["%[2]s"], conditions: {ready: true}}]
+`, port, host)
+	mustKubectlAt(t, service, "apply", "-f", "-")
+	t.Cleanup(func() { _, _ = kubectlAt(context.Background(), service, "delete", "--ignore-not-found", "-f", "-") })
+	t.Cleanup(func() {
+		_, _ = kubectlAt(context.Background(), "", "delete", "--ignore-not-found", "apiservice", "v1alpha1.query.kapis.dev")
+	})
+	replica, err := product.LoggedReplica(t.Context(), os.Stderr, "--config", config, "--bind-address", "0.0.0.0", "--secure-port", port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = replica.Stop() })
+	manager, err := product.Manager("--config", config, "--controllers", "apiservice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = manager.Stop() })
+	s := &aggregatedStack{address: net.JoinHostPort(host, port), kill: replica.Kill}
+	eventually(t, "kube-apiserver passes the API on", func(ctx context.Context) error {
+		out, err := kubectlAt(ctx, "", "get", "--raw", queryAPI+"/namespaces?limit=1")
+		if err == nil && !strings.Contains(out, `"kind":"NamespaceList"`) {
+			err = errors.New(clip(out))
+		}
+		return err
+	})
+	return s
+}
+
+// direct sends a request to the replica's TLS port, by a TLS name and without a certificate.
+func (s *aggregatedStack) direct(t *testing.T, name, path string, headers ...string) (int, string) {
+	t.Helper()
+	tr := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{ServerName: name, InsecureSkipVerify: true}}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.address+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range headers {
+		key, value, _ := strings.Cut(h, ": ")
+		r.Header.Add(key, value)
+	}
+	res, err := tr.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}
+
+// as returns the arguments of a request that kube-apiserver passes on for another user.
+func as(name, path string) []string { return []string{"get", "--as", name, "--raw", path} }
+
+// With the kubeconfig of the cluster alone, people ask the query engine through kube-apiserver, and see what kube-apiserver lets them see.
+func TestAggregatedQueriesThroughKubeAPIServer(t *testing.T) {
+	before := mustKubectlAt(t, "", "get", "pods,services", "-A", "-o", "name")
+	ns, other := newNamespace(t), newNamespace(t)
+	pod := func(ns, name string) {
+		mustKubectlAt(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"`+name+`","namespace":"`+ns+
+			`","labels":{"app":"aggregated"}},"spec":{"containers":[{"name":"c","image":"example/c"}]}}`, "create", "-f", "-")
+	}
+	pod(ns, "b")
+	pod(ns, "a")
+	pod(other, "c")
+	mustKubectlAt(t, "", "create", "secret", "generic", "-n", ns, "s", "--from-literal=k=canary-of-a-secret")
+	s := newAggregatedStack(t)
+
+	t.Run("the parameters of docs/queries.md", func(t *testing.T) { // O30
+		eventually(t, "pods are listed", func(ctx context.Context) error {
+			out, err := kubectlAt(ctx, "", "get", "--raw", queryAPI+"/pods?labelSelector=app%3Daggregated&sortBy=name&limit=2&facets=.metadata.namespace")
+			if err != nil {
+				return err
+			}
+			l := decode[struct {
+				list
+				Facets any
+			}](t, out)
+			if names := l.names(); !slices.Equal(names, []string{"c", "b"}) || *l.TotalItems != 3 || l.Facets == nil || l.Metadata.Continue == "" {
+				return fmt.Errorf("got %v: %s", names, clip(out))
+			}
+			return nil
+		})
+		out := mustKubectlAt(t, "", "get", "--raw", queryAPI+"/namespaces/"+ns+"/pods?cel=object.metadata.name%3D%3D%27a%27")
+		if l := decode[list](t, out); !slices.Equal(l.names(), []string{"a"}) {
+			t.Errorf("got %s", clip(out))
+		}
+	})
+	t.Run("kubectl get", func(t *testing.T) { // O34
+		mine := mustKubectlAt(t, "", "get", "pods.query.kapis.dev", "-A", "-l", "app=aggregated", "-o", "name", "--chunk-size=1")
+		if want := "pod/a\npod/b\npod/c\n"; strings.Count(mine, "\n") != 3 || !sameLines(mine, want) {
+			t.Errorf("got %q, want %q", mine, want)
+		}
+		table := mustKubectlAt(t, "", "get", "pods.query.kapis.dev", "-n", ns, "--field-selector", "metadata.name=b")
+		if !strings.Contains(table, "NAME") || !strings.Contains(table, "AGE") || !strings.Contains(table, "b ") || strings.Contains(table, "\na ") {
+			t.Errorf("got %s", table)
+		}
+		if out := mustKubectlAt(t, "", "get", "pods.query.kapis.dev", "-n", ns, "a", "-o", "jsonpath={.apiVersion} {.kind}"); out != "v1 Pod" {
+			t.Errorf("got %s", out)
+		}
+	})
+	t.Run("a Query", func(t *testing.T) { // O30
+		out := mustKubectlAt(t, "apiVersion: query.kapis.dev/v1alpha1\nkind: Query\nmetadata: {generateName: q-}\nspec: {resource: pods, namespace: "+ns+
+			", sortBy: [name]}\n", "create", "-f", "-", "-o", "json")
+		q := decode[struct{ Status list }](t, out)
+		if !slices.Equal(q.Status.names(), []string{"b", "a"}) {
+			t.Errorf("got %s", clip(out))
+		}
+	})
+	t.Run("the real kind's right decides", func(t *testing.T) { // O30, O32
+		ann := unique("ann")
+		for _, path := range []string{"/pods", "/namespaces/" + ns + "/pods", "/namespaces/" + ns + "/secrets", "/namespaces", "/nodes",
+			"/namespaces/" + ns + "/pods?watch=true", "/namespaces/" + ns + "/secrets/s"} {
+			if out, err := kubectlAt(t.Context(), "", as(ann, queryAPI+path)...); err == nil || !strings.Contains(err.Error(), "orbidden") {
+				t.Errorf("%s: %v %s", path, err, clip(out))
+			}
+		}
+		if out, err := kubectlAt(t.Context(), "apiVersion: query.kapis.dev/v1alpha1\nkind: Query\nspec: {resource: pods}\n", "create", "--as", ann, "-f", "-",
+			"-o", "json"); err == nil || !strings.Contains(err.Error(), "orbidden") {
+			t.Errorf("%v %s", err, clip(out))
+		}
+		mustKubectlAt(t, "", "create", "role", "-n", ns, ann, "--verb=list", "--resource=pods")
+		mustKubectlAt(t, "", "create", "rolebinding", "-n", ns, ann, "--role="+ann, "--user="+ann)
+		eventually(t, "the role counts", func(ctx context.Context) error {
+			_, err := kubectlAt(ctx, "", as(ann, queryAPI+"/namespaces/"+ns+"/pods")...)
+			return err
+		})
+		for _, path := range []string{"/pods", "/namespaces/" + other + "/pods", "/namespaces/" + ns + "/secrets", "/namespaces/" + ns + "/pods/a"} {
+			if out, err := kubectlAt(t.Context(), "", as(ann, queryAPI+path)...); err == nil {
+				t.Errorf("%s: %s", path, clip(out))
+			}
+		}
+		name := unique("member")
+		newUser(t, name)
+		role(t, ns, "reader", rule{[]string{""}, []string{"pods"}, []string{"get", "list", "watch"}})
+		bind(t, ns, "reader", map[string]any{"kind": "User", "name": name})
+		eventually(t, "a member's part is listed", func(ctx context.Context) error {
+			out, err := kubectlAt(ctx, "", as(name, queryAPI+"/pods?sortBy=name&ascending=true")...)
+			if err != nil {
+				return err
+			}
+			if l := decode[list](t, out); !slices.Equal(l.names(), []string{"a", "b"}) {
+				return fmt.Errorf("got %v", l.names())
+			}
+			return nil
+		})
+	})
+	t.Run("data of Secrets", func(t *testing.T) { // O30
+		if out := mustKubectlAt(t, "", "get", "--raw", queryAPI+"/secrets"); strings.Contains(out, "Y2FuYXJ5") || !strings.Contains(out, `"name":"s"`) {
+			t.Errorf("a list of the cluster has data: %s", clip(out))
+		}
+		if out := mustKubectlAt(t, "", "get", "--raw", queryAPI+"/namespaces/"+ns+"/secrets"); !strings.Contains(out, "Y2FuYXJ5") {
+			t.Errorf("a list of the namespace has none: %s", clip(out))
+		}
+	})
+	t.Run("nobody but the front proxy names users", func(t *testing.T) { // O29
+		const own = "ks-apiserver-aggregated.kubesphere-system.svc"
+		forged := []string{"X-Remote-User: root", "X-Remote-Group: system:masters", "X-Remote-Group: system:authenticated"}
+		token := "Authorization: Bearer " + admin(t).token
+		for _, h := range [][]string{forged, {token}, append([]string{token}, forged...), nil} {
+			if code, body := s.direct(t, own, queryAPI+"/secrets", h...); code != http.StatusUnauthorized {
+				t.Errorf("%q: %d %s", h, code, clip(body))
+			}
+		}
+		if code, body := s.direct(t, "127.0.0.1", "/api/v1/secrets", forged...); code != http.StatusUnauthorized && code != http.StatusForbidden {
+			t.Errorf("the ordinary chain believes it: %d %s", code, clip(body))
+		}
+		if code, body := s.direct(t, "127.0.0.1", "/api/v1/namespaces/"+ns+"/secrets/s", token); code != http.StatusOK {
+			t.Errorf("the ordinary chain: %d %s", code, clip(body))
+		}
+	})
+	t.Run("kubectl is as before", func(t *testing.T) { // O34, O37
+		mustKubectlAt(t, "", "api-resources", "-o", "name")
+		if out := mustKubectlAt(t, "", "get", "pods", "-n", ns, "-o", "jsonpath={.items[0].apiVersion}"); out != "v1" {
+			t.Errorf("got %s", out)
+		}
+		if out := mustKubectlAt(t, "", "get", "all", "-n", ns, "-o", "name"); !sameLines(out, "pod/a\npod/b\n") {
+			t.Errorf("got %q", out)
+		}
+		for line := range strings.SplitSeq(strings.TrimSpace(before), "\n") {
+			if !strings.HasPrefix(line, "pod/") && !strings.HasPrefix(line, "service/") {
+				t.Errorf("got %q before", line)
+			}
+		}
+	})
+	t.Run("what is dead is taken away", func(t *testing.T) { // O31
+		doomed := unique("doomed")
+		mustKubectlAt(t, "", "create", "namespace", doomed)
+		mustKubectlAt(t, "", "create", "configmap", "-n", doomed, "c")
+		s.kill()
+		killed := time.Now()
+		mustKubectlAt(t, "", "delete", "namespace", doomed, "--wait=false")
+		within(t, 2*time.Minute, "the APIService is gone", func(ctx context.Context) error {
+			out, err := kubectlAt(ctx, "", "get", "apiservice", "v1alpha1.query.kapis.dev", "--ignore-not-found", "-o", "name")
+			if err == nil && out != "" {
+				err = errors.New(out)
+			}
+			return err
+		})
+		t.Logf("the APIService went %v after the replica", time.Since(killed))
+		within(t, 2*time.Minute, "the namespace is gone", func(ctx context.Context) error {
+			out, err := kubectlAt(ctx, "", "get", "namespace", doomed, "--ignore-not-found", "-o", "name")
+			if err == nil && out != "" {
+				err = errors.New(out)
+			}
+			return err
+		})
+		if out := mustKubectlAt(t, "", "get", "events", "-n", "default", "-o", "jsonpath={.items[*].reason}"); !strings.Contains(out, "NoEndpointAnswers") {
+			t.Errorf("no event says why: %s", clip(out))
+		}
+		mustKubectlAt(t, "", "api-resources", "-o", "name")
+	})
+}
+
+// sameLines reports whether two texts have the same lines, in any order.
+func sameLines(a, b string) bool {
+	x, y := strings.Split(strings.TrimSpace(a), "\n"), strings.Split(strings.TrimSpace(b), "\n")
+	slices.Sort(x)
+	slices.Sort(y)
+	return slices.Equal(x, y)
+}
