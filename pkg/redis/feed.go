@@ -266,5 +266,5 @@ func (f *feed) set(name, stored string, version int64) {
 		f.sink.Delete("", name)
 		return
 	}
-	f.sink.Set(&store.Object{Name: name, UID: string(o.UID), ResourceVersion: o.ResourceVersion, Raw: b})
+	f.sink.Set(&store.Object{Name: name, Raw: b})
 }

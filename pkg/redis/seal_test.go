@@ -103,7 +103,7 @@ func TestOnlyWhatWasSealedForItsNameIsASession(t *testing.T) {
 			t.Errorf("%s: read %v, %v", name, got, err)
 		}
 		k := newSink()
-		k.Set(&store.Object{Name: mine.Name, ResourceVersion: mine.ResourceVersion})
+		k.Set(&store.Object{Name: mine.Name, Raw: plain})
 		one := &feed{Sessions: c, sink: k, known: map[string]struct{}{}}
 		one.set(mine.Name, value, 7)
 		if k.version(mine.Name) != "" {

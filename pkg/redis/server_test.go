@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
@@ -150,7 +151,7 @@ func newSink() *sink { return &sink{all: map[string]string{}, gone: map[string]b
 func (s *sink) Set(o *store.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all[o.Name] = o.ResourceVersion
+	s.all[o.Name] = rawjson.GetText(string(o.Raw), "metadata", "resourceVersion")
 }
 
 func (s *sink) Delete(_, name string) {

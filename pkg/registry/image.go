@@ -15,8 +15,8 @@ import (
 
 // Image is what a registry knows of an image.
 type Image struct {
-	// Registry is its address, Repository the path of the image in it, Tag the tag or digest.
-	Registry, Repository, Tag string
+	// Registry is its address, Tag the tag or digest.
+	Registry, Tag string
 	// Manifest and Config are the image's own (OCI image specification 1.1), checked against their
 	// digests. Of an image for several platforms they are those for linux/amd64, or where it has none
 	// for that, the first for Linux, or the first of all.
@@ -34,7 +34,7 @@ func (c *Client) Image(ctx context.Context, image string, creds *Credentials) (*
 		return nil, status.BadRequestf("%q is not the name of an image, such as nginx:1.29 or registry.example.com/team/app:v1", clip(image))
 	}
 	host := ref.Context().RegistryStr()
-	out := &Image{Registry: host, Repository: ref.Context().RepositoryStr(), Tag: ref.Identifier()}
+	out := &Image{Registry: host, Tag: ref.Identifier()}
 	desc, err := remote.Get(ref,
 		remote.WithContext(ctx),
 		remote.WithAuth(creds.Account(host).authenticator()),

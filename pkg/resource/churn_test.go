@@ -216,6 +216,7 @@ func TestKeptPagesAreNeverThoseOfAnother(t *testing.T) {
 	kind := c.resolve(t, "", "pods")
 	sortKeys := []string{"", "name", ".status.phase,name"}
 	tags := map[string]string{} // tag and URL -> items
+	cached := 0
 	for round := range 1500 {
 		if c.r.IntN(8) == 0 {
 			c.change()
@@ -242,6 +243,9 @@ func TestKeptPagesAreNeverThoseOfAnother(t *testing.T) {
 		got, err := c.list(t, kind, scope, values.Encode())
 		if err != nil {
 			t.Fatal(err)
+		}
+		if got.Body != nil {
+			cached++
 		}
 		fresh := New(c.store, Options{})
 		q, _ := query.Parse(values)
@@ -288,7 +292,7 @@ func TestKeptPagesAreNeverThoseOfAnother(t *testing.T) {
 			}
 		}
 	}
-	if c.pages.Bodies() == 0 {
+	if cached == 0 {
 		t.Error("nothing was kept, so nothing was tested")
 	}
 }

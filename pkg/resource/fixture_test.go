@@ -133,14 +133,11 @@ func (discovery) ServerResourcesForGroupVersionWithContext(context.Context, stri
 
 func (w *world) resolve(t testing.TB, group, resource string) *store.Kind {
 	t.Helper()
-	gvr, ok := w.Catalog().Preferred(schema.GroupResource{Group: group, Resource: resource})
-	if !ok {
-		w.Catalog().Refresh(context.Background())
-		gvr, _ = w.Catalog().Preferred(schema.GroupResource{Group: group, Resource: resource})
+	for _, version := range []string{"v1", "v1beta1", "v1alpha1", "v2"} {
+		if k, err := w.Catalog().Resolve(context.Background(), schema.GroupVersionResource{Group: group, Version: version, Resource: resource}); err == nil {
+			return k
+		}
 	}
-	k, err := w.Catalog().Resolve(context.Background(), gvr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
+	t.Fatalf("no version of %s has %s", group, resource)
+	return nil
 }

@@ -246,6 +246,7 @@ func TestEveryLivePageConvergesToTheList(t *testing.T) {
 func TestLivePagesHaveTheBoundsOfAnswers(t *testing.T) {
 	c := newLiveCluster(t)
 	c.Service = New(c.store, Options{MaxBytes: 300 << 10, MaxInFlight: 400 << 10})
+	idle := room(c.pages.Responses())
 	large := func(name string, bytes int) {
 		c.put(podsAt, "a", name, `,"labels":{"app":"x"}},"spec":{"note":"`+strings.Repeat("n", bytes)+`"}}`, true)
 	}
@@ -263,8 +264,8 @@ func TestLivePagesHaveTheBoundsOfAnswers(t *testing.T) {
 	if text, _ := w.line(); w.res.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("a page that is too long is answered with %d %.200s", w.res.StatusCode, text)
 	}
-	if n := c.pages.Responses().Used(); n != 0 {
-		t.Errorf("%d bytes of it are still under way", n)
+	if n := room(c.pages.Responses()); n != idle {
+		t.Errorf("it is still under way: there is room for %d answers, not %d", n, idle)
 	}
 	w = get(t, url+"?view=live&limit=4&fields=.metadata.name")
 	if text, _ := w.line(); w.res.StatusCode != http.StatusOK || !strings.Contains(text, `"totalItems":4`) {
@@ -283,8 +284,8 @@ func TestLivePagesHaveTheBoundsOfAnswers(t *testing.T) {
 		t.Errorf("while another page is under way: %d", w.res.StatusCode)
 	}
 	one.Close()
-	if n := c.pages.Responses().Used(); n != 0 {
-		t.Errorf("%d bytes of a page that was given up are under way", n)
+	if n := room(c.pages.Responses()); n != idle {
+		t.Errorf("a page that was given up is under way: there is room for %d answers, not %d", n, idle)
 	}
 
 	w = get(t, url+"?view=live&limit=2&sortBy=name&ascending=true")
@@ -302,7 +303,7 @@ func TestLivePagesHaveTheBoundsOfAnswers(t *testing.T) {
 	if text, more := w.line(); more {
 		t.Errorf("and then %.200s", text)
 	}
-	if n := c.pages.Responses().Used(); n != 0 {
-		t.Errorf("%d bytes are under way at the end", n)
+	if n := room(c.pages.Responses()); n != idle {
+		t.Errorf("at the end there is room for %d answers, not %d", n, idle)
 	}
 }

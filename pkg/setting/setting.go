@@ -25,12 +25,11 @@ type Store struct {
 
 	// pending is how many feeds have not been read in full yet.
 	pending atomic.Int32
-	ready   chan struct{}
 }
 
 // New returns the settings in a namespace. They are read once Run runs.
 func New(client kubernetes.Interface, namespace string) *Store {
-	s := &Store{client: client, namespace: namespace, ready: make(chan struct{})}
+	s := &Store{client: client, namespace: namespace}
 	s.platform = configs{prefix: PlatformPrefix}
 	s.pending.Store(int32(len(s.feeds())))
 	return s
@@ -87,14 +86,7 @@ func (s *Store) configMaps(which metav1.ListOptions, set func(*corev1.ConfigMap)
 }
 
 // synced records that one more feed was read in full.
-func (s *Store) synced() {
-	if s.pending.Add(-1) == 0 {
-		close(s.ready)
-	}
-}
-
-// Ready returns a channel that is closed once the settings were read in full.
-func (s *Store) Ready() <-chan struct{} { return s.ready }
+func (s *Store) synced() { s.pending.Add(-1) }
 
 // Synced returns nil once the settings were read in full, and the reason before.
 func (s *Store) Synced() error { return s.loaded() }

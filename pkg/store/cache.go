@@ -358,8 +358,5 @@ func (c intake) Bookmark(version string) error {
 
 // objectOf returns what sinks are told of an object.
 func objectOf(d *index.Decoded) *Object {
-	return &Object{
-		Namespace: d.Ref.Namespace, Name: d.Ref.Name, UID: d.Record.UID, ResourceVersion: d.Record.ResourceVersion,
-		Raw: redaction.Bytes(d.Uncut()),
-	}
+	return &Object{Namespace: d.Ref.Namespace, Name: d.Ref.Name, Raw: redaction.Bytes(d.Uncut())}
 }

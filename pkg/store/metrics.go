@@ -20,17 +20,12 @@ type Condition struct {
 	Namespaces int
 	// Synced reports whether there is a complete list to answer from.
 	Synced bool
-	// Hot reports whether the kind feeds a sink, and stays cached while no query asks for it.
-	Hot bool
 	// Err is why the kind is not up to date, nil while it is; Since is when that began.
 	Err   error
 	Since time.Time
 	// Objects and Bytes are what is cached: Bytes is the length of their JSON.
 	Objects int
 	Bytes   int64
-	// Generation counts the snapshots, ResourceVersion is how far the last one is.
-	Generation      uint64
-	ResourceVersion string
 	// Age is how old the last snapshot is, Lag how long its oldest change waited for it.
 	Age, Lag time.Duration
 	// Resyncs counts the complete lists after the first, whether lists or streams; Restarts counts the watches that were
@@ -57,7 +52,7 @@ func (s *Store) Conditions() []Condition {
 
 func (c *cache) condition() Condition {
 	c.mu.Lock()
-	out := Condition{GVR: c.gvr, Hot: len(c.sinks) > 0, Err: c.err, Since: c.since, Failed: c.failure}
+	out := Condition{GVR: c.gvr, Err: c.err, Since: c.since, Failed: c.failure}
 	c.mu.Unlock()
 	if !out.Failed.IsZero() {
 		out.FailedAge = c.clock.Since(out.Failed)
@@ -68,7 +63,6 @@ func (c *cache) condition() Condition {
 	out.Lag = lag
 	if snap := c.coll.Snapshot(); snap != nil {
 		out.Synced, out.Objects, out.Bytes = true, snap.Len(), snap.Bytes()
-		out.Generation, out.ResourceVersion = snap.Generation(), snap.ResourceVersion()
 		out.Age = c.clock.Since(published)
 	}
 	return out

@@ -248,7 +248,6 @@ func (c *Condition) add(o *Condition) {
 	c.Objects += o.Objects
 	c.Bytes += o.Bytes
 	c.Age, c.Lag = max(c.Age, o.Age), max(c.Lag, o.Lag)
-	c.Generation, c.ResourceVersion = 0, ""
 	c.Resyncs, c.Restarts = c.Resyncs+o.Resyncs, c.Restarts+o.Restarts
 	c.Events = c.Events.Plus(o.Events)
 	if o.Failed.After(c.Failed) {

@@ -4,7 +4,7 @@ import "kapis.dev/ks-apiserver/pkg/redaction"
 
 // Object is one object as it was read from kube-apiserver: where it is, and its JSON.
 type Object struct {
-	Namespace, Name, UID, ResourceVersion string
+	Namespace, Name string
 	// Raw is the object with its hidden fields, without managedFields and the last-applied annotation. A sink that stores a
 	// part of it copies that part.
 	Raw redaction.Bytes

@@ -84,13 +84,6 @@ func New(o Options) *Guard {
 	return &Guard{options: o, perUser: map[string]int{}}
 }
 
-// Open returns how many streams there are now.
-func (g *Guard) Open() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.total
-}
-
 // Over begins to watch over r. The caller goes on with the request that it returns, and calls Stop when that is done. The error is a 429
 // if there are too many streams already.
 func (g *Guard) Over(w http.ResponseWriter, r *http.Request) (*Stream, *http.Request, error) {

@@ -117,7 +117,7 @@ func (s *sessions) put(o *v1alpha1.Session) *v1alpha1.Session {
 	if err != nil {
 		panic(err)
 	}
-	s.sink.Set(&store.Object{Name: o.Name, UID: string(o.UID), Raw: raw})
+	s.sink.Set(&store.Object{Name: o.Name, Raw: raw})
 	return o.DeepCopy()
 }
 
@@ -281,7 +281,7 @@ func (w *site) user(name, pass string, edit func(*iamapi.User)) {
 	if err != nil {
 		panic(err)
 	}
-	w.users.Set(&store.Object{Name: name, UID: string(u.UID), Raw: raw})
+	w.users.Set(&store.Object{Name: name, Raw: raw})
 }
 
 func (w *site) changePassword(_ context.Context, c iamlogin.PasswordChange) error {

@@ -37,7 +37,7 @@ func accountOf(t *testing.T, namespace, name, uid string, secrets ...string) *st
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &store.Object{Namespace: namespace, Name: name, UID: uid, Raw: raw}
+	return &store.Object{Namespace: namespace, Name: name, Raw: raw}
 }
 
 func holder(namespace, name, of, uid, token string) *corev1.Secret {

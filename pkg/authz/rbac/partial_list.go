@@ -1,10 +1,8 @@
 package rbac
 
 import (
-	"context"
 	"iter"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
@@ -23,28 +21,6 @@ func (x *Index) partialList(u user.Info, r *request.Info, b uint16) *authz.Parti
 		x.parts.put(key, changes, p)
 	}
 	return p
-}
-
-// Namespaces returns the namespaces in which u may do verb on gr: all is true where a role of the platform or of the cluster allows it,
-// and otherwise names has them, in no order.
-func (x *Index) Namespaces(u user.Info, verb string, gr schema.GroupResource) (all bool, names []string) {
-	r := &request.Info{Verb: verb, APIGroup: gr.Group, Resource: gr.Resource, IsResource: true, Scope: request.Cluster}
-	if !isComplete(u, r) {
-		return false, nil
-	}
-	b := bit(verb)
-	if x.global.decide(u, r, b).Allowed() || x.cluster.decide(u, r, b).Allowed() {
-		return true, nil
-	}
-	if l, _ := x.policyLink(context.Background(), u, r); l != nil {
-		return true, nil
-	}
-	s := search{index: x, user: u, request: r, bit: b}
-	p := authz.NewPartialList(s.run())
-	if p == nil {
-		return false, nil
-	}
-	return false, p.Namespaces
 }
 
 // search finds the workspaces and namespaces in which a user may do what a request asks for in the whole cluster, by the bindings of the

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
@@ -252,7 +251,7 @@ func TestDecisionsDuringChangesMissNothing(t *testing.T) {
 				t.Errorf("allowed: %+v", d)
 				return
 			}
-			w.index.Namespaces(person("bob"), "get", schema.GroupResource{Resource: "pods"})
+			w.decide(person("bob"), &request.Info{Verb: "get", Resource: "pods", IsResource: true, Scope: request.Cluster})
 		}
 	})
 	for n := range 3 {

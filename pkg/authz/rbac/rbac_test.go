@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -248,21 +247,21 @@ func TestNamespacesAreThoseThatAUserMayUse(t *testing.T) {
 			want = append(want, name)
 		}
 	}
-	pods := schema.GroupResource{Resource: "pods"}
-	all, got := w.index.Namespaces(person("bob"), "list", pods)
-	slices.Sort(got)
-	slices.Sort(want)
-	if all || !slices.Equal(got, want) {
-		t.Errorf("all=%v, %d namespaces, want %d", all, len(got), len(want))
+	pods := func(verb string) *request.Info {
+		return &request.Info{Verb: verb, Resource: "pods", IsResource: true, Scope: request.Cluster}
 	}
-	if all, _ := w.index.Namespaces(person("vera"), "list", pods); !all {
+	slices.Sort(want)
+	if d := w.decide(person("bob"), pods("list")); d.Allowed() || !slices.Equal(d.PartialList().Namespaces, want) {
+		t.Errorf("allowed=%v, %d namespaces, want %d", d.Allowed(), len(d.PartialList().Namespaces), len(want))
+	}
+	if !w.decide(person("vera"), pods("list")).Allowed() {
 		t.Error("a role of the cluster is for all namespaces")
 	}
-	if all, got := w.index.Namespaces(person(""), "list", pods); all || len(got) != 0 {
-		t.Errorf("nobody may use %v %v", all, got)
+	if d := w.decide(person(""), pods("list")); d.Allowed() || d.PartialList() != nil {
+		t.Errorf("nobody may use %+v", d)
 	}
-	if all, got := w.index.Namespaces(person("bob"), "delete", pods); all || len(got) != 0 {
-		t.Errorf("for another verb: %v %v", all, got)
+	if d := w.decide(person("bob"), pods("delete")); d.Allowed() || d.PartialList() != nil {
+		t.Errorf("for another verb: %+v", d)
 	}
 }
 

@@ -83,7 +83,7 @@ func (o *Objects[T]) put(in T) T {
 	}
 	name := in.GetName()
 	o.Stored[name] = string(raw)
-	o.Tell(func(k store.Sink) { k.Set(&store.Object{Name: name, UID: string(in.GetUID()), Raw: raw}) })
+	o.Tell(func(k store.Sink) { k.Set(&store.Object{Name: name, Raw: raw}) })
 	return o.Read(name)
 }
 
@@ -218,7 +218,7 @@ func ObjectOf(raw string) *store.Object {
 	if err := json.Unmarshal([]byte(raw), &m); err != nil {
 		panic(err)
 	}
-	return &store.Object{Name: m.Name, UID: string(m.UID), Raw: []byte(raw)}
+	return &store.Object{Name: m.Name, Raw: []byte(raw)}
 }
 
 // TimeOf returns a time as objects have it.

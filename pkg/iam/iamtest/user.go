@@ -78,7 +78,7 @@ func User(name string, changes ...Change) *store.Object {
 	if err != nil {
 		panic(err)
 	}
-	return &store.Object{Name: name, UID: string(u.UID), Raw: raw}
+	return &store.Object{Name: name, Raw: raw}
 }
 
 // WithPassword sets the hash of the password.

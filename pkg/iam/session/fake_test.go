@@ -81,7 +81,7 @@ func (a *api) store(s *v1alpha1.Session) *v1alpha1.Session {
 	if err != nil {
 		panic(err)
 	}
-	a.tell(func(k store.Sink) { k.Set(&store.Object{Name: s.Name, UID: string(s.UID), Raw: raw}) })
+	a.tell(func(k store.Sink) { k.Set(&store.Object{Name: s.Name, Raw: raw}) })
 	return a.read(s.Name)
 }
 
@@ -237,7 +237,7 @@ func restart(t testing.TB, a *api, i int) *replica {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Set(&store.Object{Name: name, UID: string(o.UID), Raw: raw})
+		r.Set(&store.Object{Name: name, Raw: raw})
 	}
 	a.feeds[i] = &iamtest.Feed{Sink: r.Store}
 	return r

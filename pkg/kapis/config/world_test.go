@@ -28,6 +28,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/setting"
 	"kapis.dev/ks-apiserver/pkg/web"
+	"kapis.dev/ks-apiserver/tools/pace"
 )
 
 const system = "kubesphere-system"
@@ -61,10 +62,9 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	done := make(chan struct{})
 	go func() { defer close(done); w.settings.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
-	select {
-	case <-w.settings.Ready():
-	case <-time.After(20 * time.Second): // of a failing test
-		t.Fatal("the settings are not read")
+	err := pace.Until(ctx, 20*time.Second, func(context.Context) error { return w.settings.Synced() })
+	if err != nil {
+		t.Fatal("the settings are not read:", err)
 	}
 	w.routes = restful.NewContainer()
 	w.routes.Add(Handler{Settings: &Settings{Settings: w.settings, AsCaller: caller.Client{Kube: w}}}.V1alpha2())

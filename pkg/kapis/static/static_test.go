@@ -26,6 +26,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/setting"
 	"kapis.dev/ks-apiserver/pkg/web"
+	"kapis.dev/ks-apiserver/tools/pace"
 )
 
 const (
@@ -69,10 +70,9 @@ func (w *world) follow() *setting.Store {
 	done := make(chan struct{})
 	go func() { defer close(done); s.Run(ctx) }()
 	w.t.Cleanup(func() { cancel(); <-done })
-	select {
-	case <-s.Ready():
-	case <-time.After(20 * time.Second): // of a failing test
-		w.t.Fatal("the settings are not read")
+	err := pace.Until(ctx, 20*time.Second, func(context.Context) error { return s.Synced() })
+	if err != nil {
+		w.t.Fatal("the settings are not read:", err)
 	}
 	return s
 }

@@ -190,9 +190,6 @@ func NewResponses(max, maxOne int64) *Responses {
 	return &Responses{inFlight: inFlight{max: max, maxOne: maxOne}, Compressors: newCompressorPool(2 * runtime.GOMAXPROCS(0))}
 }
 
-// Used returns how many bytes are being written.
-func (s *Responses) Used() int64 { return s.inFlight.bytes.Load() }
-
 // Reserve returns an empty reservation for one answer.
 func (s *Responses) Reserve() Reservation { return Reservation{limit: &s.inFlight} }
 

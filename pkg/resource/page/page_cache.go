@@ -57,16 +57,6 @@ func (c *Cache) Slot(key []byte) *Slot { return c.slots.Get(key, pageOverhead, n
 // Size returns roughly how many bytes the pages cost together.
 func (c *Cache) Size() int64 { return c.slots.Size() }
 
-// Bodies returns how many pages have bytes.
-func (c *Cache) Bodies() (n int) {
-	for _, slot := range c.slots.Values() {
-		if last := slot.last.Load(); last != nil && last.page.Body != nil {
-			n++
-		}
-	}
-	return n
-}
-
 // At returns the page as it is in snap if all of it is cached, and what was cached last.
 func (s *Slot) At(snap *index.Snapshot) (*Page, *cachedPage) {
 	last := s.last.Load()

@@ -11,9 +11,7 @@ import (
 
 // Object is one object. It is a web.Responder.
 type Object struct {
-	// JSON is the object, ResourceVersion its version.
-	JSON            redaction.Shown
-	ResourceVersion string
+	JSON redaction.Shown
 
 	record    *index.Record
 	responses *httpcache.Responses
@@ -40,7 +38,7 @@ func (o *Object) Respond(w http.ResponseWriter, r *http.Request) {
 	o.responses.Send(w, r, &c)
 }
 
-// Object returns the answer of one object, whose version is the stored one.
-func (c *Cache) Object(r *index.Record, version string) *Object {
-	return &Object{JSON: r.JSON, ResourceVersion: version, record: r, responses: c.responses}
+// Object returns the answer of one object.
+func (c *Cache) Object(r *index.Record) *Object {
+	return &Object{JSON: r.JSON, record: r, responses: c.responses}
 }
