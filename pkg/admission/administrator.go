@@ -63,7 +63,7 @@ func (q *escalationCheck) keepsAdministrator() error {
 		return err
 	} else if !remains {
 		return apierrors.NewConflict(q.GVR.GroupResource(), q.Name,
-			fmt.Errorf("nobody would be left with the role %s, who can log in: give it to somebody else first", administratorRole))
+			fmt.Errorf("no user who can log in would be left with the role %s: give it to another user first", administratorRole))
 	}
 	q.guard.going.note(goingKey{q.GVR.Resource, q.Name})
 	return nil

@@ -82,7 +82,7 @@ func (g *Guard) Check(ctx context.Context, w *Write) error {
 	}
 	q := &escalationCheck{guard: g, ctx: ctx, Write: w}
 	if w.By == nil || w.By.GetName() == "" {
-		return q.refuse("nobody is known to have written it")
+		return q.refuse("its writer is not known")
 	}
 	of := &q.now
 	if w.Verb == "delete" {

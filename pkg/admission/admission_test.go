@@ -27,7 +27,7 @@ func TestNobodyWritesARoleThatGrantsMoreThanHeHolds(t *testing.T) { // S6
 			resource: "globalroles",
 			name:     "x",
 			now:      `{` + ruled(t, "ac") + `}`,
-			refused:  `does not hold himself on the platform: get c;`,
+			refused:  `does not hold on the platform: get c;`,
 		},
 		"OnlyTheNewRulesCount":       {resource: "globalroles", name: "x", old: `{` + ruled(t, "c") + `}`, now: `{` + ruled(t, "ca") + `}`},
 		"ANewRuleBesidesOldOnes":     {resource: "globalroles", name: "x", old: `{` + ruled(t, "c") + `}`, now: `{` + ruled(t, "cd") + `}`, refused: "get d"},

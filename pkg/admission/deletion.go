@@ -48,7 +48,7 @@ func (q deletionCheck) deletion(check func(deletionCheck) error) error {
 // deleteUser refuses the deletion of a user with more rights than the caller, as a change of the password is refused.
 func (q deletionCheck) deleteUser() error {
 	if q.By.GetName() == q.Name {
-		return q.refuse("nobody deletes his own account")
+		return q.refuse("users can't delete their own account")
 	}
 	if err := q.keepsAdministrator(); err != nil {
 		return err

@@ -120,7 +120,7 @@ const (
 // lacks returns a text about the rights that a user does not hold at a scope.
 func lacks(u user.Info, at authz.BindingScope, missing []rbacv1.PolicyRule) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%.100q can't give away what he does not hold himself %s: ", u.GetName(), at)
+	fmt.Fprintf(&b, "%.100q can't grant what the caller does not hold %s: ", u.GetName(), at)
 	for i := range missing {
 		if i == rulesTold {
 			fmt.Fprintf(&b, ", and %d more", len(missing)-i)
@@ -131,7 +131,7 @@ func lacks(u user.Info, at authz.BindingScope, missing []rbacv1.PolicyRule) stri
 		}
 		b.WriteString(describe(&missing[i]))
 	}
-	b.WriteString("; ask somebody who holds it")
+	b.WriteString("; ask a user who holds it")
 	return b.String()
 }
 

@@ -84,8 +84,8 @@ func (q *escalationCheck) unnamed(groups []string) error {
 		return q.refuse("bindings of rbac.authorization.k8s.io name this user, who would have what they grant: take another name, or be" +
 			" given the verb bind on users")
 	}
-	return q.refuse("bindings of rbac.authorization.k8s.io name this user, and whoever logs in as him has what they grant: ask somebody" +
-		" who has the verb bind on users")
+	return q.refuse("bindings of rbac.authorization.k8s.io name this user, and whoever logs in as the user has what they grant: ask a" +
+		" user who has the verb bind on users")
 }
 
 // outranks returns nil if the writer holds what is bound to the user's name, and to the user's groups, on the platform and in the

@@ -36,7 +36,7 @@ func Recheck(a authenticator.Request, z authz.Authorizer) func(context.Context, 
 			return fmt.Errorf("authenticate again: %w", err)
 		}
 		if now.GetName() != before.GetName() || now.GetUID() != before.GetUID() {
-			return errors.New("authenticate again: the credentials are now somebody else's")
+			return errors.New("authenticate again: the credentials are now another user's")
 		}
 		d, err := z.Authorize(ctx, now, info)
 		if err != nil {

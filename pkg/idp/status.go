@@ -45,7 +45,7 @@ func (d *Directory) Status(name string) *Status {
 	conditions := []metav1.Condition{configured, def.reach.condition(def.entry)}
 	if def.unverified {
 		conditions = append(conditions, metav1.Condition{Type: ConditionVerified, Status: metav1.ConditionFalse, Reason: "InsecureSkipVerify",
-			Message:            "the provider's certificate is not verified (insecureSkipVerify): somebody on the way to it can log in as anybody",
+			Message:            "the provider's certificate is not verified (insecureSkipVerify): an attacker in the network can log in as any user",
 			LastTransitionTime: metav1.NewTime(def.created)})
 	}
 	return &Status{Entry: def.entry, Source: def.source, Checked: def.reach.checked(), Conditions: conditions}

@@ -14,7 +14,7 @@ import (
 )
 
 // errUnsealed is the error for a session that anyone may have written.
-var errUnsealed = errors.New("it is not sealed: an older version wrote it, or somebody else; cache.options.acceptUnsealedUntil lets" +
+var errUnsealed = errors.New("it is not sealed: an older version or another program wrote it; cache.options.acceptUnsealedUntil lets" +
 	" those of an older version in for a time")
 
 // purpose binds a sealed value to the name of its session, so that it can't be used for another one.

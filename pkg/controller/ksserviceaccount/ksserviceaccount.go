@@ -114,7 +114,7 @@ func (r *Reconciler) sync(ctx context.Context, a *v1alpha1.ServiceAccount) error
 	case err != nil:
 		return fmt.Errorf("read the Secret of service account %s/%s: %w", a.Namespace, a.Name, err)
 	case !metav1.IsControlledBy(s, a) || s.Type != v1alpha1.SecretTypeServiceAccountToken:
-		return fmt.Errorf("service account %s/%s: the Secret %q is somebody else's; delete it", a.Namespace, a.Name, name)
+		return fmt.Errorf("service account %s/%s: the Secret %q is not a token of this account; delete it", a.Namespace, a.Name, name)
 	default:
 		if err := r.mend(ctx, a, s); err != nil {
 			return err

@@ -258,7 +258,7 @@ func (r *Reconciler) write(ctx context.Context, u *iamv1beta1.User, p *request, 
 		return err
 	}
 	if s != nil && !isOf(s, u.Name) {
-		return fmt.Errorf("write the kubeconfig of user %q: the Secret %s/%s is somebody else's", u.Name, s.Namespace, s.Name)
+		return fmt.Errorf("write the kubeconfig of user %q: the Secret %s/%s is not a kubeconfig of this user", u.Name, s.Namespace, s.Name)
 	}
 	fresh := s == nil
 	if fresh {

@@ -149,7 +149,7 @@ func (f *Store) secret(uid string, s *v1alpha1.FactorSpec) (string, error) {
 	raw, _, err := f.Keys.KeySet().OpenStored(totpPurpose(uid), s.TOTP.Secret, f.Now())
 	if err != nil {
 		klog.ErrorS(err, "The secret of an authenticator app can't be opened, since the keys that sealed it are gone: "+
-			"the user needs a recovery code, or somebody who manages users resets his second factors", "user", s.User)
+			"the user needs a recovery code, or a user who manages users resets the second factors", "user", s.User)
 		return "", fmt.Errorf("%w: %w", iam.ErrCredentials, err)
 	}
 	return string(raw), nil

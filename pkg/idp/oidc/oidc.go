@@ -119,7 +119,7 @@ func (p *Provider) Finish(ctx context.Context, c idp.Callback) (*idp.Identity, e
 func (p *Provider) ProvesFreshLogin() bool { return p.preset.Again == "" }
 
 // errOther is the error for an answer about another user.
-var errOther = refused("it speaks of another person (sub)")
+var errOther = refused("it names another user (sub)")
 
 // userInfo adds the answer of the userinfo endpoint (OpenID Connect Core 1.0, 5.3) to claims. It has to be about the same user.
 func (p *Provider) userInfo(ctx context.Context, d *document, access string, claims upstream.Claims) (upstream.Claims, error) {
@@ -198,9 +198,9 @@ func (p *Provider) Refresh(ctx context.Context, subject, refresh string) (*idp.I
 	}
 	switch {
 	case errors.Is(err, errOther):
-		return nil, fmt.Errorf("%w: asked by the refresh token, it speaks of another person", idp.ErrGone)
+		return nil, fmt.Errorf("%w: asked with the refresh token, it names another user", idp.ErrGone)
 	case errors.Is(err, idp.ErrRefused):
-		return nil, fmt.Errorf("%w: asked by the refresh token: %s", idp.ErrUnavailable, err.Error())
+		return nil, fmt.Errorf("%w: asked with the refresh token: %s", idp.ErrUnavailable, err.Error())
 	case err != nil:
 		return nil, err
 	}

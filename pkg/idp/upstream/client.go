@@ -70,7 +70,7 @@ func NewClient(s Settings, o idp.OpenOptions) (*Client, error) {
 		return nil, err
 	}
 	if s.InsecureSkipVerify {
-		klog.InfoS("The identity provider's certificate is not verified (insecureSkipVerify): whoever is on the way to it can log in as anybody",
+		klog.InfoS("The identity provider's certificate is not verified (insecureSkipVerify): an attacker in the network can log in as any user",
 			"provider", o.Name)
 	}
 	tr := egress.NewTransport(egress.Options{AllowLoopback: o.AllowLoopback, SkipVerify: s.InsecureSkipVerify, HeaderTimeout: timeout})

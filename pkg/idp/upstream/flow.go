@@ -114,7 +114,7 @@ func (f *Flow) Refresh(ctx context.Context, subject, refresh string) (*idp.Ident
 	case err != nil:
 		return nil, err
 	case who.Subject != subject:
-		return nil, fmt.Errorf("%w: asked by his token, it speaks of another person", idp.ErrGone)
+		return nil, fmt.Errorf("%w: asked with the access token, it names another user", idp.ErrGone)
 	}
 	who.Refresh = f.remember(t)
 	return who, nil

@@ -54,7 +54,7 @@ func (h *Handler) mountAs(ws *restful.WebService, l *binding.Scope, path, id str
 		list.Param(ws.QueryParameter(p.Name, p.Doc).DataType(p.Type))
 	}
 	add := ws.POST(path).To(web.Handle(h.addMembers(l))).Operation("add" + id).
-		Doc("Give each of some users a role here, in the place of those that he has here; nothing is done if one of them can't be")
+		Doc("Give each of some users a role here, in place of those that they have here; nothing is done if one of them can't be")
 	one := path + "/{member}"
 	get := ws.GET(one).To(web.Handle(h.getMember(l))).Operation("get" + id).Doc("A member")
 	put := ws.PUT(one).To(web.Handle(h.changeMember(l))).Operation("replace" + id).Doc("Give a member another role")
@@ -83,7 +83,7 @@ func (h *Handler) MountOlder(ws *restful.WebService) {
 	} {
 		get := ws.GET(m.PathPrefix + "/" + m.members + "/{member}/" + m.RoleResource).To(web.Handle(h.memberRoles(m.Scope))).
 			Operation("listOlder" + strings.ToUpper(m.members[:1]) + m.members[1:] +
-				"Roles").Doc("The roles that a user has here, those of his groups too").
+				"Roles").Doc("The roles that a user has here, those of their groups too").
 			Param(ws.PathParameter("member", "name of the user"))
 		if m.PathPrefix != "" {
 			get.Param(ws.PathParameter(m.NameParam, "name of the "+m.NameParam))

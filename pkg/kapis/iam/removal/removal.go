@@ -311,8 +311,8 @@ func (m *removal) planGroups(ctx context.Context) (*binding.Change, error) {
 	}
 	for _, g := range binding.WithOwnGroups(u.Name, u.Groups).GetGroups() {
 		if isOurs(g) && !slices.Contains(by, g) {
-			return nil, status.Forbiddenf("the user %.100q is in the group %.100q of the workspace by spec.groups of his User: "+
-				"who manages users takes him out of it first; nothing was written", m.user, g)
+			return nil, status.Forbiddenf("the user %.100q is in the group %.100q of the workspace by spec.groups of the User: "+
+				"a user who manages users has to remove it there first; nothing was written", m.user, g)
 		}
 	}
 	return c, nil

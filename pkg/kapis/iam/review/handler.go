@@ -50,7 +50,7 @@ type Grants interface {
 // Mount adds the routes.
 func (v *Handler) Mount(ws *restful.WebService) {
 	ws.Route(ws.POST("/subjectaccessreviews").To(web.Handle(v.review)).Operation("createSubjectAccessReview").
-		Doc("What somebody may do: one SubjectAccessReview, or a list of them, answered in its order"))
+		Doc("What a user may do: one SubjectAccessReview, or a list of them, answered in its order"))
 	ws.Route(ws.POST("/accessexplanations").To(web.Handle(v.explain)).Operation("createAccessExplanation").
 		Doc("Which binding and rule allow a request, or what is missing at each scope"))
 	ws.Route(ws.POST("/whocan").To(web.Handle(v.whoCan)).Operation("createWhoCan").Doc("Who may do something, by which binding"))

@@ -48,7 +48,7 @@ type Handler struct {
 // Mount adds the route of both versions.
 func (h *Handler) Mount(ws *restful.WebService, older string) {
 	ws.Route(ws.GET("/users/{user}/roletemplates").To(web.Handle(h.roleTemplates)).Operation("list" + older + "UserRoleTemplates").
-		Doc("The role templates whose rights a user has at a place: what pages show him").
+		Doc("The role templates whose rights a user has at a scope: what pages show the user").
 		Param(ws.QueryParameter("scope", "global, workspace, cluster or namespace")).
 		Param(ws.QueryParameter("workspace", "the workspace, where scope is workspace")).
 		Param(ws.QueryParameter("namespace", "the namespace, where scope is namespace")).

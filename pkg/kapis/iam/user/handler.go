@@ -46,7 +46,7 @@ func (h *Handler) Mount(ws *restful.WebService, older string) {
 	ws.Route(ws.PATCH("/users/{user}").To(web.Handle(h.patchUser)).Operation("patch" + older + "User").Param(name).
 		Doc("Change a user by a JSON patch or a merge patch"))
 	ws.Route(ws.DELETE("/users/{user}").To(web.Handle(h.deleteUser)).Operation("delete" + older + "User").Param(name).
-		Doc("Delete a user, and whatever names him"))
+		Doc("Delete a user, and what names the user"))
 	// The generic routes of kinds would not make the escalation check.
 	for i, r := range []*restful.RouteBuilder{ws.DELETE("/users"), ws.PUT("/users/{user}/status"), ws.PATCH("/users/{user}/status")} {
 		ws.Route(r.To(web.Handle(refuseTogether)).Operation("refuse" + older + "Users" +

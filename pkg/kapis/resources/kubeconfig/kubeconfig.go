@@ -55,7 +55,7 @@ func (k *Handler) Mount(ws *restful.WebService) {
 		Operation("getUserKubeconfig").Doc("A kubeconfig for a user: one without a credential, with which the plugin kubectl-ks logs in, or"+
 		" one with a client certificate").
 		Param(ws.PathParameter("user", "name of the user")).
-		Returns(http.StatusOK, "OK", "").Returns(http.StatusNotFound, "there is no such user, or no address for his kubectl", nil))
+		Returns(http.StatusOK, "OK", "").Returns(http.StatusNotFound, "there is no such user, or no address for the kubectl of the user", nil))
 }
 
 func (k *Handler) get(r *restful.Request) (any, error) {
