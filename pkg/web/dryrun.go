@@ -2,18 +2,13 @@ package web
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
 
 	restful "github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-// maxOptions bounds the options of a deletion, in bytes.
-const maxOptions = 16 << 10
 
 // RefuseDryRun returns h for a write that does not support dryRun. A request for a dry run, in the query or in the body of a deletion, is
 // answered with 400: ignoring it would write.
@@ -47,12 +42,6 @@ func asksForDryRun(r *http.Request) (bool, error) {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(raw), r.Body), r.Body}
-	if len(bytes.TrimSpace(raw)) == 0 {
-		return false, nil
-	}
-	var d metav1.DeleteOptions
-	if err := json.Unmarshal(raw, &d); err != nil {
-		return false, apierrors.NewBadRequest("the body of a deletion must be DeleteOptions, or nothing")
-	}
-	return len(d.DryRun) > 0, nil
+	d, err := decodeDeleteOptions(bytes.TrimSpace(raw))
+	return err == nil && len(d.DryRun) > 0, err
 }

@@ -28,6 +28,7 @@ func TestADryRunThatIsNotSupportedWritesNothing(t *testing.T) { // S22
 		"ADeletion":          {http.MethodDelete, "", "", true},
 		"WithOptions":        {http.MethodDelete, "", `{"kind":"DeleteOptions","dryRun":[]}`, true},
 		"ADeletionByTheBody": {http.MethodDelete, "", `{"kind":"DeleteOptions","dryRun":["All"]}`, false},
+		"MisspeltOptions":    {http.MethodDelete, "", `{"dryrun":["All"]}`, false},
 		"NoOptions":          {http.MethodDelete, "", `[]`, false},
 		"EndlessOptions":     {http.MethodDelete, "", `{"kind":"` + strings.Repeat("x", maxOptions) + `"}`, false},
 	} {

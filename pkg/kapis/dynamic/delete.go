@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,7 +78,7 @@ func (o *writeRequest) preconditions(options *metav1.DeleteOptions) (*metav1.Pre
 // exclude something.
 func (o *writeRequest) deleteCollection() (any, error) {
 	for name := range o.in.URL.Query() {
-		if !slices.Contains(deleteParams, name) && !slices.Contains(selectParams, name) {
+		if !slices.Contains(web.DeleteParameters, name) && !slices.Contains(selectParams, name) {
 			return nil, status.BadRequestf(
 				"the parameter %.100q does not restrict what is deleted here: use %s",
 				name,
@@ -137,75 +135,12 @@ func parseSelector(text string) (labels.Selector, error) {
 	return s, nil
 }
 
-// deleteOptions returns the options of a deletion: those of the body, and those of the query. kube-apiserver reads the query only
-// where there is no body, so a dryRun there would be ignored (S22). So they are joined here, and must not contradict each other.
 func (o *writeRequest) deleteOptions() (*metav1.DeleteOptions, error) {
 	text, _, err := readBody(o.in, typeJSON, typeYAML)
 	if err != nil {
 		return nil, err
 	}
-	d := &metav1.DeleteOptions{}
-	if text != "" {
-		dec := json.NewDecoder(strings.NewReader(text))
-		dec.DisallowUnknownFields() // a deletion can't be undone: unknown options are refused
-		if err := dec.Decode(d); err != nil {
-			return nil, status.BadRequestf("the body of a deletion must be DeleteOptions: %v", err)
-		}
-		if d.Kind != "" && d.Kind != "DeleteOptions" {
-			return nil, status.BadRequestf("the body of a deletion must be DeleteOptions, it is a %.100q", d.Kind)
-		}
-		if d.IgnoreStoreReadErrorWithClusterBreakingPotential != nil {
-			return nil, status.BadRequestf(
-				"ignoreStoreReadErrorWithClusterBreakingPotential is not supported here: ask kube-apiserver itself, at %s",
-				o.path,
-			)
-		}
-		d.TypeMeta = metav1.TypeMeta{} // kube-apiserver knows what it is
-	}
-	query, err := web.Parameters(o.in, deleteParams...)
-	if err != nil {
-		return nil, err
-	}
-	return d, joinOptions(d, query)
-}
-
-// joinOptions adds the options of a query to d.
-func joinOptions(d *metav1.DeleteOptions, query url.Values) error {
-	for _, name := range deleteParams {
-		values, ok := query[name]
-		if !ok {
-			continue
-		}
-		one := values[0]
-		var contradicts, wrong bool
-		switch name {
-		case "dryRun":
-			contradicts = d.DryRun != nil && !slices.Equal(d.DryRun, values)
-			d.DryRun = values
-		case "gracePeriodSeconds":
-			n, err := strconv.ParseInt(one, 10, 64)
-			wrong, contradicts = err != nil, d.GracePeriodSeconds != nil && *d.GracePeriodSeconds != n
-			d.GracePeriodSeconds = &n
-		case "orphanDependents":
-			orphan, err := strconv.ParseBool(one)
-			//nolint:staticcheck // deprecated, not gone
-			wrong, contradicts = err != nil, d.OrphanDependents != nil && *d.OrphanDependents != orphan
-			d.OrphanDependents = &orphan //nolint:staticcheck // likewise
-		case "propagationPolicy":
-			policy := metav1.DeletionPropagation(one)
-			contradicts = d.PropagationPolicy != nil && *d.PropagationPolicy != policy
-			d.PropagationPolicy = &policy
-		}
-		switch {
-		case wrong:
-			return status.BadRequestf("the parameter %s can't be %.100q", name, one)
-		case contradicts:
-			return status.BadRequestf("%s is one thing in the query and another in the body: say it once", name)
-		case len(values) > 1 && name != "dryRun":
-			return status.BadRequestf("the parameter %s is given twice: give it once", name)
-		}
-	}
-	return nil
+	return web.DeleteOptions(o.in, []byte(text))
 }
 
 func encode(options *metav1.DeleteOptions) (string, error) {

@@ -232,8 +232,8 @@ func TestDeleteOptionsOfBodyAndQueryAreJoined(t *testing.T) { // S22
 		{"?orphanDependents=true", `{"orphanDependents":false}`, "say it once"},
 		{"?dryRun=All", `{"dryRun":["None"]}`, "say it once"},
 		{"?resourceVersion=7", `{"preconditions":{"resourceVersion":"8"}}`, "say it once"},
-		{"", `{"kind":"Pod"}`, "DeleteOptions"}, {"", `{"dryRuns":["All"]}`, "dryRuns"}, {"", `{"dryRun":"All"}`, "DeleteOptions"}, {"", `[]`, "DeleteOptions"},
-		{"", `{"ignoreStoreReadErrorWithClusterBreakingPotential":true}`, "/api/v1/namespaces/a/pods/p"},
+		{"", `{"kind":"Pod"}`, "DeleteOptions"}, {"", `{"dryRuns":["All"]}`, "dryRuns"}, {"", `{"dryrun":["All"]}`, "dryrun"}, {"", `{"dryRun":"All"}`, "DeleteOptions"}, {"", `[]`, "DeleteOptions"},
+		{"", `{"ignoreStoreReadErrorWithClusterBreakingPotential":true}`, "ask kube-apiserver itself"},
 	} {
 		w.refused(t, 400, c.has, "DELETE", "/kapi/v1/namespaces/a/pods/p"+c.query, c.body)
 	}

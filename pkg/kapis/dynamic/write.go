@@ -184,6 +184,5 @@ func (o *writeRequest) namespaceInWorkspace() error {
 // Parameters of a query that are passed on, by verb. Others have no effect on a write.
 var (
 	patchParams  = []string{"dryRun", "fieldManager", "fieldValidation", "force"}
-	deleteParams = []string{"dryRun", "gracePeriodSeconds", "orphanDependents", "propagationPolicy"}
 	selectParams = []string{"labelSelector", "fieldSelector"}
 )

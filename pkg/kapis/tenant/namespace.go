@@ -15,6 +15,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 const (
@@ -155,7 +156,7 @@ func (h *Handler) patchNamespace(r *restful.Request) (any, error) {
 
 func (h *Handler) deleteNamespace(r *restful.Request) (any, error) {
 	workspace, name := r.PathParameter("workspace"), r.PathParameter("namespace")
-	d, err := readDeletion(r.Request)
+	d, err := web.ReadDeleteOptions(r.Request)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 // quotas are the quotas of a workspace: cluster-scoped objects that carry its label, and select its namespaces by it.
@@ -86,7 +87,7 @@ func (h *Handler) updateQuota(r *restful.Request) (any, error) {
 
 func (h *Handler) deleteQuota(r *restful.Request) (any, error) {
 	workspace, name := r.PathParameter("workspace"), r.PathParameter("resourcequota")
-	d, err := readDeletion(r.Request)
+	d, err := web.ReadDeleteOptions(r.Request)
 	if err != nil {
 		return nil, err
 	}

@@ -4,13 +4,10 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
-	"strconv"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/json"
-	sigsjson "sigs.k8s.io/json"
 
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -99,49 +96,4 @@ func readPatch(r *http.Request) (body []byte, mediaType string, err error) {
 			"a %.100q is not supported here: send %s or %s", declared, typeMergePatch, typeJSONPatch)
 	}
 	return body, typeMergePatch, nil
-}
-
-// readDeletion reads the options of a deletion, which are optional, and those of the query, which kube-apiserver would ignore next to
-// a body.
-func readDeletion(r *http.Request) (*metav1.DeleteOptions, error) {
-	raw, err := web.ReadBody(r, maxBody)
-	if err != nil {
-		return nil, err
-	}
-	d := &metav1.DeleteOptions{}
-	if len(raw) > 0 {
-		if strict, err := sigsjson.UnmarshalStrict(raw, d); err != nil || len(strict) > 0 {
-			return nil, status.BadRequestf("the body of a deletion must be DeleteOptions, or nothing")
-		}
-	}
-	if d.Kind != "" && d.Kind != "DeleteOptions" {
-		return nil, status.BadRequestf("the body of a deletion must be DeleteOptions, it is a %.100q", d.Kind)
-	}
-	d.TypeMeta = metav1.TypeMeta{}
-	q, err := web.Parameters(r, "dryRun", "gracePeriodSeconds", "propagationPolicy")
-	if err != nil {
-		return nil, err
-	}
-	d.DryRun = append(d.DryRun, q["dryRun"]...)
-	if said := q.Get("gracePeriodSeconds"); said != "" {
-		seconds, err := strconv.ParseInt(said, 10, 64)
-		if err != nil || d.GracePeriodSeconds != nil && *d.GracePeriodSeconds != seconds {
-			return nil, status.BadRequestf("gracePeriodSeconds must be one number, in the query or in the body")
-		}
-		d.GracePeriodSeconds = &seconds
-	}
-	if policy := metav1.DeletionPropagation(q.Get("propagationPolicy")); policy != "" {
-		if d.PropagationPolicy != nil && *d.PropagationPolicy != policy {
-			return nil, status.BadRequestf("propagationPolicy is one thing in the query and another in the body: say it once")
-		}
-		d.PropagationPolicy = &policy
-	}
-	if p := d.PropagationPolicy; p != nil {
-		switch *p {
-		case metav1.DeletePropagationOrphan, metav1.DeletePropagationBackground, metav1.DeletePropagationForeground:
-		default:
-			return nil, status.BadRequestf("propagationPolicy can't be %.100q: it is Background, Foreground or Orphan", *p)
-		}
-	}
-	return d, nil
 }

@@ -21,6 +21,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 // A workspace is written through its template: the paths workspaces and workspacetemplates are the same to a write.
@@ -111,7 +112,7 @@ func (h *Handler) deleteTemplate(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := readDeletion(r.Request)
+	d, err := web.ReadDeleteOptions(r.Request)
 	if err != nil {
 		return nil, err
 	}

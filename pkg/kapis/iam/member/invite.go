@@ -145,12 +145,12 @@ func (h *Handler) removeMember(l *binding.Scope) web.Handler {
 		if err != nil {
 			return nil, err
 		}
-		options, err := wire.ReadDeleteOptions(r.Request)
+		options, err := web.ReadDeleteOptions(r.Request)
 		if err != nil {
 			return nil, err
 		}
 		if len(options.DryRun) > 0 { // not all of the writes are deletions
-			query["dryRun"] = append(query["dryRun"], options.DryRun...)
+			query["dryRun"] = options.DryRun
 		}
 		return h.Removals.Remove(r.Request.Context(), l, at, name, query)
 	}

@@ -299,7 +299,7 @@ func (h *Handler) deleteUser(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	options, err := wire.ReadDeleteOptions(r.Request)
+	options, err := web.ReadDeleteOptions(r.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -314,7 +314,7 @@ func (h *Handler) deleteUser(r *restful.Request) (any, error) {
 	if options.Preconditions == nil {
 		options.Preconditions = metav1.NewUIDPreconditions(e.user.UID)
 	}
-	order, err := caller.Deletion(usersPath+"/"+e.user.Name, *options, e.query)
+	order, err := caller.Deletion(usersPath+"/"+e.user.Name, *options, nil)
 	if err != nil {
 		return nil, err
 	}

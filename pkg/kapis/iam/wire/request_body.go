@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -23,20 +22,4 @@ func Read(r *http.Request, into any) error {
 		return apierrors.NewBadRequest("the body is not the JSON object that is expected here")
 	}
 	return nil
-}
-
-// ReadDeleteOptions reads the body of a deletion, which may be empty.
-func ReadDeleteOptions(r *http.Request) (*metav1.DeleteOptions, error) {
-	raw, err := web.ReadBody(r, MaxSmall)
-	if err != nil {
-		return nil, err
-	}
-	o := &metav1.DeleteOptions{}
-	if len(raw) == 0 {
-		return o, nil
-	}
-	if err := json.Unmarshal(raw, o); err != nil {
-		return nil, apierrors.NewBadRequest("the body is not DeleteOptions")
-	}
-	return o, nil
 }
