@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
@@ -24,9 +25,6 @@ import (
 
 var errRefused = errors.New("the service account's token is not good: its Secret or its ServiceAccount is gone")
 
-// objectName is the namespace and name of an object.
-type objectName struct{ namespace, name string }
-
 type account struct {
 	uid     string
 	secrets []string
@@ -36,7 +34,7 @@ type account struct {
 // secret is a Secret that holds a token.
 type secret struct {
 	hash    [sha256.Size]byte
-	account objectName
+	account types.NamespacedName
 	uid     string // of the account that it was made for
 }
 
@@ -44,9 +42,9 @@ type secret struct {
 // Secrets. The zero value has none.
 type Tokens struct {
 	mu       sync.RWMutex
-	accounts map[objectName]*account
-	secrets  map[objectName]secret
-	byHash   map[[sha256.Size]byte][]objectName // of Secrets: more than one may have a copy of the token
+	accounts map[types.NamespacedName]*account
+	secrets  map[types.NamespacedName]secret
+	byHash   map[[sha256.Size]byte][]types.NamespacedName // of Secrets: more than one may have a copy of the token
 }
 
 var (
@@ -68,7 +66,7 @@ func (t *Tokens) AuthenticateToken(_ context.Context, s string) (*authenticator.
 	// A lookup by the hash of a secret reveals nothing of the secret by its time.
 	for _, at := range t.byHash[parsed.Hash] {
 		held := t.secrets[at]
-		if a := t.accounts[held.account]; a != nil && a.uid == held.uid && slices.Contains(a.secrets, at.name) {
+		if a := t.accounts[held.account]; a != nil && a.uid == held.uid && slices.Contains(a.secrets, at.Name) {
 			return &authenticator.Response{User: a.info}, true, nil
 		}
 	}
@@ -97,21 +95,21 @@ func (t *Tokens) Set(o *store.Object) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.accounts == nil {
-		t.accounts = map[objectName]*account{}
+		t.accounts = map[types.NamespacedName]*account{}
 	}
-	t.accounts[objectName{o.Namespace, o.Name}] = a
+	t.accounts[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = a
 }
 
 // Delete removes a ServiceAccount.
 func (t *Tokens) Delete(namespace, name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.accounts, objectName{namespace, name})
+	delete(t.accounts, types.NamespacedName{Namespace: namespace, Name: name})
 }
 
 // setSecret adds or replaces a Secret of the type.
 func (t *Tokens) setSecret(s *corev1.Secret) {
-	at := objectName{s.Namespace, s.Name}
+	at := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.drop(at)
@@ -122,9 +120,9 @@ func (t *Tokens) setSecret(s *corev1.Secret) {
 		return
 	}
 	if t.secrets == nil {
-		t.secrets, t.byHash = map[objectName]secret{}, map[[sha256.Size]byte][]objectName{}
+		t.secrets, t.byHash = map[types.NamespacedName]secret{}, map[[sha256.Size]byte][]types.NamespacedName{}
 	}
-	t.secrets[at] = secret{hash: held.Hash, account: objectName{s.Namespace, name}, uid: uid}
+	t.secrets[at] = secret{hash: held.Hash, account: types.NamespacedName{Namespace: s.Namespace, Name: name}, uid: uid}
 	t.byHash[held.Hash] = append(t.byHash[held.Hash], at)
 }
 
@@ -132,17 +130,17 @@ func (t *Tokens) setSecret(s *corev1.Secret) {
 func (t *Tokens) deleteSecret(namespace, name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.drop(objectName{namespace, name})
+	t.drop(types.NamespacedName{Namespace: namespace, Name: name})
 }
 
 // drop removes a Secret. The caller holds the lock.
-func (t *Tokens) drop(at objectName) {
+func (t *Tokens) drop(at types.NamespacedName) {
 	old, ok := t.secrets[at]
 	if !ok {
 		return
 	}
 	delete(t.secrets, at)
-	left := slices.DeleteFunc(t.byHash[old.hash], func(p objectName) bool { return p == at })
+	left := slices.DeleteFunc(t.byHash[old.hash], func(p types.NamespacedName) bool { return p == at })
 	if t.byHash[old.hash] = left; len(left) == 0 {
 		delete(t.byHash, old.hash)
 	}
