@@ -82,7 +82,7 @@ func TestHandlerSeesEachChange(t *testing.T) {
 		ended := from.events                                              // read before the error is, since the next watch has a channel of its own
 		ended <- watch.Event{Type: watch.Error, Object: &corev1.Secret{}} // the watch ends, and the objects are listed again
 		close(ended)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // on the fake clock of the synctest bubble, longer than the backoff of the next list: no time passes
 		want("list without an object", "delete ns/c", "set a 3")
 		cancel()
 		<-done
