@@ -3,8 +3,8 @@ package authz
 import (
 	"context"
 	"fmt"
-	"sync"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -89,48 +89,31 @@ func itemsOf(p *PartialList, r *request.Info) []request.Info {
 
 // deniedOf returns for each item whether a vetoing authorizer denies it.
 func (o *Order) deniedOf(ctx context.Context, u user.Info, items []request.Info) ([]bool, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	out := make([]bool, len(items))
-	next := make(chan int)
-	var asking sync.WaitGroup
-	for range min(vetoAtOnce, len(items)) {
-		asking.Go(func() {
-			for k := range next {
-				denied, err := o.denies(ctx, u, &items[k])
-				if err != nil {
-					cancel(err)
-				}
-				out[k] = denied
+	denied := make([]bool, len(items))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(vetoAtOnce)
+	for k := range items {
+		group.Go(func() (err error) {
+			if err = ctx.Err(); err == nil {
+				denied[k], err = o.denies(ctx, u, &items[k])
 			}
+			return err
 		})
 	}
-	for k := range items {
-		if ctx.Err() != nil {
-			break
-		}
-		next <- k
-	}
-	close(next)
-	asking.Wait()
-	if err := context.Cause(ctx); err != nil {
-		return nil, err
-	}
-	return out, nil
+	return denied, group.Wait()
 }
 
 // denies reports whether a vetoing authorizer denies an item, or its alias.
 func (o *Order) denies(ctx context.Context, u user.Info, item *request.Info) (bool, error) {
-	d, err := o.vetoing().Authorize(ctx, u, withPresentNames(item))
-	if err != nil || d.denied {
-		return true, err
+	for _, reading := range [...]*request.Info{withPresentNames(item), o.Aliases.Of(item)} {
+		if reading == nil {
+			continue
+		}
+		if d, err := o.vetoing().Authorize(ctx, u, reading); err != nil || d.denied {
+			return true, err
+		}
 	}
-	alias := o.Aliases.Of(item)
-	if alias == nil {
-		return false, nil
-	}
-	d, err = o.vetoing().Authorize(ctx, u, alias)
-	return err != nil || d.denied, err
+	return false, nil
 }
 
 // without returns the partial list without the denied items, in the order of itemsOf; an empty one if all are denied.
