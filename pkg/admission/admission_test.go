@@ -234,7 +234,7 @@ func TestNobodyWritesARoleThatGrantsMoreThanHeHolds(t *testing.T) { // S6
 	})
 }
 
-func TestATemplateIsJudgedAsARoleOfThePlatform(t *testing.T) { // S6
+func TestATemplateIsCheckedAsARoleOfThePlatform(t *testing.T) { // S6
 	_, g := newWorld(t)
 	spec := func(letters string) string { return `"spec":{"rules":` + text(t, rules(letters)) + `}` }
 	all(t, g, map[string]write{

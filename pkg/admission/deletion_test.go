@@ -25,7 +25,7 @@ func end(t *testing.T, g *Guard, by, resource, namespace, old string) error {
 	})
 }
 
-func TestADeletionIsJudgedByWhatItBringsAbout(t *testing.T) { // S72
+func TestADeletionIsCheckedByWhatItBringsAbout(t *testing.T) { // S72
 	w, g := newWorld(t)
 	feed(g.Known, "builtinroles", "", "viewer", `{"role":{"kind":"Role","metadata":{"name":"viewer"},"rules":`+text(t, rules("ac"))+`}}`)
 	feed(g.Known, "builtinroles", "", "w-viewer", `{"role":{"kind":"WorkspaceRole","metadata":{"name":"viewer"},"rules":`+text(t, rules("c"))+`}}`)

@@ -249,8 +249,8 @@ func (p *platform) rights() map[string][]bool {
 	return out
 }
 
-// judge returns what a write gave that its writer did not hold, or "" for nothing. before is what users could do, and was has the objects before.
-func (p *platform) judge(w *write, before map[string][]bool, was map[key]*object) (string, map[string][]bool) {
+// gained returns what a write gave that its writer did not hold, or "" for nothing. before is what users could do, and was has the objects before.
+func (p *platform) gained(w *write, before map[string][]bool, was map[key]*object) (string, map[string][]bool) {
 	after := p.rights()
 	var earlier *platform
 	lifted := func(i int) bool {
@@ -288,7 +288,7 @@ func broken(t testing.TB, objects map[key]*object, writes []write) string {
 		if !p.try(&writes[i]) {
 			continue
 		}
-		wrong, after := p.judge(&writes[i], before, was)
+		wrong, after := p.gained(&writes[i], before, was)
 		if wrong != "" {
 			return wrong
 		}
@@ -344,7 +344,7 @@ func TestNoWriteGivesWhatItsWriterDoesNotHold(t *testing.T) {
 			}
 			made++
 			writes = append(writes, w)
-			wrong, after := p.judge(&w, before, was)
+			wrong, after := p.gained(&w, before, was)
 			if wrong != "" {
 				objects, writes := shrunk(t, objects, writes)
 				t.Fatalf("seed %d: %s%s", seed, broken(t, objects, writes), describe(objects, writes))

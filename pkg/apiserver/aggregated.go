@@ -58,7 +58,7 @@ func (p *components) makeAggregated(ctx context.Context) error {
 		Drain: p.drain.started})
 	p.aggregated = &aggregation{proxy: proxy, keeper: keeper, handler: filter.Chain(api,
 		filter.Observe(p.requests),
-		filter.Body(p.drain.started, filter.BodyPatience),
+		filter.Body(p.drain.started, filter.BodyStallTimeout),
 		filter.Recover,
 		filter.Info,
 		filter.Limit(filter.MaxBody),

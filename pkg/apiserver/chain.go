@@ -22,7 +22,7 @@ import (
 func (p *components) chain(answer http.Handler) http.Handler {
 	return filter.Chain(answer,
 		filter.Observe(p.requests),
-		filter.Body(p.drain.started, filter.BodyPatience),
+		filter.Body(p.drain.started, filter.BodyStallTimeout),
 		filter.Recover,
 		filter.Info,
 		filter.Limit(filter.MaxBody),

@@ -181,7 +181,7 @@ func TestDeniedSaysWhoCannotDoWhatAndWhatToDo(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := parse(t, c.method, c.target)
-			err := authz.Denied(c.who, r, c.d)
+			err := authz.Forbidden(c.who, r, c.d)
 			if err.Error() != c.want {
 				t.Errorf("got  %s\nwant %s", err, c.want)
 			}

@@ -29,7 +29,7 @@ func Permit(a Authorizer, r *http.Request) (*http.Request, error) {
 		return nil, fmt.Errorf("authorize %s %s: %w", r.Method, info.Path, err)
 	}
 	if !d.Allowed() {
-		return nil, Denied(u, info, d)
+		return nil, Forbidden(u, info, d)
 	}
 	return r.WithContext(WithDecision(request.WithInfo(ctx, info), d)), nil
 }

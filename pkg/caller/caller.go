@@ -69,7 +69,7 @@ func (c Client) Get(ctx context.Context, path string) (redaction.Raw, error) {
 }
 
 // Do sends an order, and returns the object in the answer. If the answer is a Status, the error is that Status; if the order is refused
-// here, it is authz.Denied's.
+// here, it is authz.Forbidden's.
 func (c Client) Do(ctx context.Context, o Order) (redaction.Raw, error) {
 	body, err := c.do(ctx, o)
 	return redaction.Received(string(body)), err

@@ -94,7 +94,7 @@ func TestKubeAPIServerIsAnsweredByTheRules(t *testing.T) { // S6, S60
 }
 
 // A Group whose name kube-apiserver generated may have a name that bindings refer to.
-func TestANameThatWasMadeUpIsJudged(t *testing.T) { // S6
+func TestAGeneratedNameIsChecked(t *testing.T) { // S6
 	var asked []string
 	j := &escalationWebhook{
 		ready: func() error { return nil },

@@ -12,7 +12,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/egress"
 )
 
-func TestAddressesAreJudgedByWhereTheyLead(t *testing.T) { // S20
+func TestAddressesAreCheckedByWhereTheyLead(t *testing.T) { // S20
 	for address, want := range map[string]bool{
 		"8.8.8.8": true, "10.0.0.1": true, "192.168.1.1": true, "172.16.0.9": true, "100.64.0.1": true, "2606:4700::1111": true, "fd12::1": true,
 		"::ffff:10.0.0.1": true, "64:ff9b::8.8.8.8": true, "2002:0808:0808::1": true,

@@ -124,7 +124,7 @@ func TestNoClientStatesAnIdentity(t *testing.T) { // S13, S19, S22
 	}
 }
 
-func TestJudgedEndpointsKeepTheirHeader(t *testing.T) {
+func TestEndpointsThatVerifyThemselvesKeepTheirHeader(t *testing.T) {
 	auth := Authentication{Authenticator: tokens, VerifiesItself: func(i *request.Info) bool { return i.Path == "/oauth/token" }}
 	h := Chain(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if got := r.Header.Get("Authorization"); got != "Bearer bad" {
@@ -144,7 +144,7 @@ func TestJudgedEndpointsKeepTheirHeader(t *testing.T) {
 	r = httptest.NewRequest(http.MethodPost, "/oauth/tokens", nil)
 	r.Header.Set("Authorization", "Bearer bad")
 	if w := serve(h, r); w.Code != 401 {
-		t.Errorf("another path is judged with %d", w.Code)
+		t.Errorf("another path is answered with %d", w.Code)
 	}
 }
 
@@ -160,8 +160,8 @@ func (w *timed) SetWriteDeadline(t time.Time) error {
 }
 
 func TestHTTP2OfStrangersIsShort(t *testing.T) { // S55
-	judged := func(i *request.Info) bool { return i.Path == "/oauth/token" }
-	h := Chain(http.HandlerFunc(ok), Info, Authentication{Authenticator: tokens, VerifiesItself: judged}.Wrap)
+	verifies := func(i *request.Info) bool { return i.Path == "/oauth/token" }
+	h := Chain(http.HandlerFunc(ok), Info, Authentication{Authenticator: tokens, VerifiesItself: verifies}.Wrap)
 	for _, c := range []struct {
 		path, token string
 		proto       int
@@ -324,8 +324,8 @@ func TestIdentityHeadersCountFromProxiesOnly(t *testing.T) {
 		if trusted {
 			r.Header.Set("X-Trusted", "yes")
 		}
-		judged := r.Clone(t.Context())
-		judged.URL.Path, judged.RequestURI = "/oauth/token", "/oauth/token"
+		own := r.Clone(t.Context())
+		own.URL.Path, own.RequestURI = "/oauth/token", "/oauth/token"
 		serve(h, r)
 		want := ""
 		if trusted {
@@ -339,7 +339,7 @@ func TestIdentityHeadersCountFromProxiesOnly(t *testing.T) {
 		if got := strings.Join(seen, " "); got != want || err != nil {
 			t.Errorf("trusted %v, later: %q, %v", trusted, got, err)
 		}
-		serve(h, judged)
+		serve(h, own)
 	}
 }
 

@@ -35,7 +35,7 @@ func Authorize(a authz.Authorizer) Filter {
 				if u.GetName() == user.Anonymous { // with a token the answer may be another (RFC 6750, 3; RFC 9110, 11.6.1)
 					w.Header().Set("WWW-Authenticate", challenge)
 				}
-				web.WriteError(w, r, authz.Denied(u, info, d))
+				web.WriteError(w, r, authz.Forbidden(u, info, d))
 			default:
 				next.ServeHTTP(w, r)
 			}

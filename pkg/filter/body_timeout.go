@@ -12,15 +12,15 @@ import (
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
-// BodyPatience is how long a client may pause while it sends a body that is being read.
-const BodyPatience = 30 * time.Second
+// BodyStallTimeout is how long a client may pause while it sends a body that is being read.
+const BodyStallTimeout = 30 * time.Second
 
-// bodyFarewell is how long all bodies together may still take when the server stops.
-const bodyFarewell = 3 * time.Second
+// bodyDrainTimeout is how long all bodies together may still take when the server stops.
+const bodyDrainTimeout = 3 * time.Second
 
 var errSlowBody error = status.Errorf(http.StatusRequestTimeout, "the body of the request did not come: send it without pauses")
 
-// Body times out request bodies that stall for patience, so that no client, logged in or not, holds a request open by announcing a body
+// Body times out request bodies that stall for stallTimeout, so that no client, logged in or not, holds a request open by announcing a body
 // that it never sends: reading ends with a Status of code 408, and so does net/http's own reading of what a handler left, after which the
 // connection is closed. Every byte that arrives restarts the timeout. Once drain is done there is little time left.
 //
@@ -28,7 +28,7 @@ var errSlowBody error = status.Errorf(http.StatusRequestTimeout, "the body of th
 // something else for the next request (RFC 9112, 6.1), and net/http has removed it.
 //
 // It precedes all filters that answer, and follows Observe.
-func Body(drain context.Context, patience time.Duration) Filter {
+func Body(drain context.Context, stallTimeout time.Duration) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Body == nil || r.Body == http.NoBody {
@@ -39,7 +39,9 @@ func Body(drain context.Context, patience time.Duration) Filter {
 				w.Header().Set("Connection", "close")
 			}
 			w, r, _ = recorded(w, r) // a copy: net/http depends on the type of body that its own request has
-			b := &awaited{ReadCloser: r.Body, control: http.NewResponseController(w), drain: drain, patience: patience, rests: r.ProtoMajor == 1}
+			b := &awaited{
+				ReadCloser: r.Body, control: http.NewResponseController(w), drain: drain, stallTimeout: stallTimeout, rests: r.ProtoMajor == 1,
+			}
 			r.Body = b
 			b.begin()
 			defer b.leave()
@@ -57,10 +59,10 @@ func Body(drain context.Context, patience time.Duration) Filter {
 // there is one only during a read.
 type awaited struct {
 	io.ReadCloser
-	control  *http.ResponseController
-	drain    context.Context //nolint:containedctx // of the server, not of the request
-	patience time.Duration
-	rests    bool
+	control      *http.ResponseController
+	drain        context.Context //nolint:containedctx // of the server, not of the request
+	stallTimeout time.Duration
+	rests        bool
 
 	mu    sync.Mutex
 	until time.Time // no deadline is later than this, once the server stops
@@ -140,10 +142,10 @@ func (b *awaited) leave() {
 // renew moves the deadline. A connection that can't have one is trusted.
 func (b *awaited) renew() {
 	now := time.Now()
-	at := now.Add(b.patience)
+	at := now.Add(b.stallTimeout)
 	if b.drain.Err() != nil {
 		if b.until.IsZero() {
-			b.until = now.Add(bodyFarewell)
+			b.until = now.Add(bodyDrainTimeout)
 		}
 		if b.until.Before(at) {
 			at = b.until

@@ -19,11 +19,11 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// patience is how long a client may send nothing in these tests. Where it has to pass, the clock is a synctest bubble's, and connections are pipes.
-const patience = time.Second
+// stallTimeout is how long a client may send nothing in these tests. Where it has to pass, the clock is a synctest bubble's, and connections are pipes.
+const stallTimeout = time.Second
 
 // reading answers with how much of the body came, or why it did not; at /refused it reads nothing, and at /stream it writes at intervals for longer than the
-// patience, and then says whether the request was still wanted.
+// stallTimeout, and then says whether the request was still wanted.
 var reading = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/refused", "/api/v1/namespaces/a/services/s/proxy/refused":
@@ -36,7 +36,7 @@ var reading = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, ".")
 			_ = http.NewResponseController(w).Flush()
 			select {
-			case <-time.After(patience / 10):
+			case <-time.After(stallTimeout / 10):
 			case <-r.Context().Done():
 				return
 			}
@@ -52,9 +52,9 @@ var reading = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	}
 })
 
-func bodyServer(t *testing.T, drain context.Context, patience time.Duration) *httptest.Server {
+func bodyServer(t *testing.T, drain context.Context, stallTimeout time.Duration) *httptest.Server {
 	t.Helper()
-	srv := httptest.NewUnstartedServer(Chain(reading, Body(drain, patience), Info, Limit(MaxBody)))
+	srv := httptest.NewUnstartedServer(Chain(reading, Body(drain, stallTimeout), Info, Limit(MaxBody)))
 	srv.EnableHTTP2 = true
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
@@ -73,7 +73,7 @@ func (c *rawConn) ends() {
 }
 
 func TestABodyThatNeverComesIsGivenUp(t *testing.T) {
-	srv := bodyServer(t, t.Context(), patience/10)
+	srv := bodyServer(t, t.Context(), stallTimeout/10)
 	for name, c := range map[string]struct {
 		head, some string
 		code       int
@@ -108,7 +108,7 @@ func TestABodyThatNeverComesIsGivenUp(t *testing.T) {
 
 // S24: net/http hides whether a chunked request had a length as well, by which a proxy before this server takes the rest for another request.
 func TestNothingIsReadAfterABodyInChunks(t *testing.T) {
-	srv := bodyServer(t, t.Context(), patience)
+	srv := bodyServer(t, t.Context(), stallTimeout)
 	const chunks, next = "3\r\nabc\r\n0\r\n\r\n", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 	for name, head := range map[string]string{"Chunks": "Transfer-Encoding: chunked\r\n", "AndALength": "Content-Length: 13\r\nTransfer-Encoding: chunked\r\n"} {
 		t.Run(name, func(t *testing.T) {
@@ -197,13 +197,13 @@ func (p *pipes) secure(t *testing.T, h http.Handler) *httptest.Server {
 }
 
 func patient(t *testing.T, h http.Handler) http.Handler {
-	return Chain(h, Body(t.Context(), patience), Info, Limit(MaxBody))
+	return Chain(h, Body(t.Context(), stallTimeout), Info, Limit(MaxBody))
 }
 
-// trickle sends 20 bytes, for ten times the patience.
+// trickle sends 20 bytes, for ten times stallTimeout.
 func trickle(send func(string)) {
 	for range 20 {
-		time.Sleep(patience / 2)
+		time.Sleep(stallTimeout / 2)
 		send("x")
 	}
 }
@@ -217,8 +217,8 @@ func TestABodyThatComesSlowlyIsTaken(t *testing.T) {
 			if got := conn.status(); got != http.StatusOK {
 				t.Fatalf("answered with %d", got)
 			}
-			// The connection is used again, after longer than the patience, and its next body has its own timeout.
-			time.Sleep(3 * patience)
+			// The connection is used again, after longer than stallTimeout, and its next body has its own timeout.
+			time.Sleep(3 * stallTimeout)
 			conn.send("POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx")
 			if got := conn.status(); got != http.StatusOK {
 				t.Errorf("the next request on the connection: %d", got)
@@ -284,7 +284,7 @@ func TestWhatIsStreamedToAWorkloadMayPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := newPipes().raw(t, patient(t, reading))
 		conn.send("POST /api/v1/namespaces/a/services/s/proxy/up HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na")
-		time.Sleep(5 * patience)
+		time.Sleep(5 * stallTimeout)
 		conn.send("b")
 		if got := conn.status(); got != http.StatusOK {
 			t.Errorf("answered with %d", got)
@@ -292,7 +292,7 @@ func TestWhatIsStreamedToAWorkloadMayPause(t *testing.T) {
 	})
 }
 
-// Once the server stops, bodies have little time, whatever the patience is.
+// Once the server stops, bodies have little time, whatever stallTimeout is.
 func TestABodyThatNeverComesHoldsNoServerThatStops(t *testing.T) {
 	drain, begin := context.WithCancel(t.Context())
 	srv := bodyServer(t, drain, time.Hour)

@@ -45,7 +45,7 @@ func Recheck(a authenticator.Request, z authz.Authorizer) func(context.Context, 
 		was, is := authz.DecisionFrom(r.Context()).PartialList(), d.PartialList()
 		switch {
 		case !d.Permits(mayBePartial(info)):
-			return fmt.Errorf("authorize again: %w", authz.Denied(now, info, d))
+			return fmt.Errorf("authorize again: %w", authz.Forbidden(now, info, d))
 		case (was == nil) != (is == nil), was != nil && is.Key != was.Key:
 			return apierrors.NewResourceExpired("what of the list you may see has changed: list again")
 		}

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// strangerPatience is how long an unauthenticated client may take to receive an answer by HTTP/2.
-	strangerPatience = time.Minute
+	// strangerWriteTimeout is how long an unauthenticated client may take to receive an answer by HTTP/2.
+	strangerWriteTimeout = time.Minute
 	// strangerRequests is how many requests without a login an HTTP/2 connection serves: some twenty login pages with their style, script
 	// and icon. It must not be one. A browser that learns by the first answer of a new connection that this is to end fails the requests
 	// that wait for it, and so shows a page without its style.
@@ -34,5 +34,5 @@ func limitHTTP2(w http.ResponseWriter, r *http.Request) {
 	if n, ok := r.Context().Value(strangerCountKey{}).(*atomic.Int64); !ok || n.Add(1) >= strangerRequests {
 		w.Header().Set("Connection", "close") // net/http sends GOAWAY
 	}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(strangerPatience))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(strangerWriteTimeout))
 }

@@ -155,7 +155,7 @@ func TestCertificatesAreVerified(t *testing.T) { // S21
 	is(t, client(t, Options{AllowLoopback: true}).Verify(t.Context(), "https"+strings.TrimPrefix(plain.URL, "http")+"/app", ann), 400, "does not speak TLS")
 }
 
-func TestAnswersAreJudgedAndNotQuoted(t *testing.T) { // S20
+func TestAnswersAreCheckedAndNotQuoted(t *testing.T) { // S20
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		code   int

@@ -87,7 +87,7 @@ func TestIssuerMustBeAURLThatMayStandInATokens(t *testing.T) {
 	}
 }
 
-func TestOnlyTheseEndpointsJudgeCredentialsThemselves(t *testing.T) {
+func TestOnlyTheseEndpointsVerifyCredentialsThemselves(t *testing.T) {
 	for path, want := range map[string]bool{
 		"/oauth/token": true, "/oauth/token/": true, "/oauth/userinfo": true, "/oauth/logout": true,
 		"/oauth/authorize": true, "/oauth/revoke": true, "/oauth/introspect": true, "/oauth/device_authorization": true, "/oauth/authenticate": true,

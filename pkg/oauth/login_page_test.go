@@ -343,7 +343,7 @@ func TestEveryPageIsKnownToTheChain(t *testing.T) {
 	for _, e := range s.pages() {
 		path := "/oauth" + strings.NewReplacer("{provider}", "x", "{file}", "x").Replace(e.path)
 		if !OwnsCredentials(path) || e.meta != "" {
-			t.Errorf("%s does not judge by its own cookie, or is advertised", path)
+			t.Errorf("%s does not check its own cookie, or is advertised", path)
 		}
 	}
 	if OwnsCredentials("/oauth/keys") || OwnsCredentials("/oauth/loginx") || isPage("/kapis/login") {

@@ -94,7 +94,7 @@ func (k *Kube) by(t http.RoundTripper, pool *buffers) *httputil.ReverseProxy {
 
 // ServeHTTP passes r on.
 func (k *Kube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	info, err := checkPassage(r)
+	info, err := checkAuthorized(r)
 	if err != nil {
 		web.WriteError(w, r, err)
 		return
@@ -140,9 +140,9 @@ func (k *Kube) guarded(w http.ResponseWriter, r *http.Request, pass func(*stream
 	pass(s, again)
 }
 
-// checkPassage refuses requests that did not pass the filters: without a caller there is no one to impersonate, and this server's own
+// checkAuthorized refuses requests that did not pass the filters: without a caller there is no one to impersonate, and this server's own
 // identity would remain.
-func checkPassage(r *http.Request) (*request.Info, error) {
+func checkAuthorized(r *http.Request) (*request.Info, error) {
 	ctx := r.Context()
 	info, u := request.InfoFrom(ctx), request.UserFrom(ctx)
 	switch {

@@ -40,7 +40,7 @@ func (k *Kube) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func (k *Kube) checkOwn(r *http.Request) error {
-	info, err := checkPassage(r)
+	info, err := checkAuthorized(r)
 	switch {
 	case err != nil:
 		return err

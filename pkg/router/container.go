@@ -35,7 +35,7 @@ func NewContainer(services []*restful.WebService) (*restful.Container, error) {
 func serviceError(e restful.ServiceError, req *restful.Request, resp *restful.Response) {
 	ctx := req.Request.Context()
 	if info := request.InfoFrom(ctx); e.Code == http.StatusForbidden && info != nil {
-		web.WriteError(resp.ResponseWriter, req.Request, authz.Denied(request.UserFrom(ctx), info, authz.DecisionFrom(ctx)))
+		web.WriteError(resp.ResponseWriter, req.Request, authz.Forbidden(request.UserFrom(ctx), info, authz.DecisionFrom(ctx)))
 		return
 	}
 	for name, values := range e.Header {

@@ -143,7 +143,7 @@ func TestOnlyMarkedRoutesAnswerWithAPart(t *testing.T) {
 				t.Fatalf("code %d: %s", w.Code, w.Body)
 			}
 			if c.code == http.StatusForbidden {
-				want := web.Status(authz.Denied(&user.DefaultInfo{Name: "bob"}, info, authz.Decision{}))
+				want := web.Status(authz.Forbidden(&user.DefaultInfo{Name: "bob"}, info, authz.Decision{}))
 				if c.decision != nil && c.decision.Reason == "" && !strings.Contains(w.Body.String(), strings.Split(want.Message, ": ")[2]) {
 					t.Errorf("refused with %s, want %s", w.Body, want.Message)
 				}

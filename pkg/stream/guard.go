@@ -164,9 +164,9 @@ func (g *Guard) check(s *Stream, r *http.Request) {
 func (g *Guard) recheck(s *Stream, r *http.Request) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			klog.ErrorS(nil, "panic while a stream was judged again: it ends", "method", r.Method, "path", r.URL.Path, "panic", p, "stack",
+			klog.ErrorS(nil, "panic while a stream was checked again: it ends", "method", r.Method, "path", r.URL.Path, "panic", p, "stack",
 				string(debug.Stack()))
-			err = fmt.Errorf("judge a stream again: %v", p)
+			err = fmt.Errorf("check a stream again: %v", p)
 		}
 	}()
 	ctx, cancel := context.WithTimeout(s.ctx, checkTimeout)

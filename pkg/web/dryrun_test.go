@@ -20,7 +20,7 @@ func TestADryRunThatIsNotSupportedWritesNothing(t *testing.T) { // S22
 		method, query, body string
 		done                bool
 	}{
-		"InEarnest":          {http.MethodPut, "", `{"dryRun":["All"]}`, true}, // a body of its own
+		"NoDryRun":           {http.MethodPut, "", `{"dryRun":["All"]}`, true}, // a body of its own
 		"OtherParameters":    {http.MethodPut, "?pretty=true", "", true},
 		"ByTheQuery":         {http.MethodPut, "?dryRun=All", "", false},
 		"WithoutAValue":      {http.MethodPost, "?dryRun", "", false},

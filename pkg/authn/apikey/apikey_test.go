@@ -22,7 +22,7 @@ func (k keys) Authenticate(key token.APIKey) (user.Info, error) {
 	return &user.DefaultInfo{Name: "alice"}, k.err
 }
 
-func TestOnlyAPIKeysAreJudged(t *testing.T) {
+func TestOnlyAPIKeysAreVerified(t *testing.T) {
 	text, key := token.NewAPIKey()
 	refused := errors.New("refused")
 	for name, test := range map[string]struct {

@@ -136,7 +136,7 @@ func TestKindsAreKeptApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, ok, err := newAuthenticator(t, start()).AuthenticateToken(t.Context(), s); ok || err != nil {
-		t.Errorf("taken, or judged: %v", err)
+		t.Errorf("taken, or verified: %v", err)
 	}
 	v, err := token.NewVerifier(token.Rules{Keys: keys, Issuer: "https://ks.example", Audience: "a", Now: start})
 	if err != nil {

@@ -28,7 +28,7 @@ type answers struct {
 }
 
 func newAnswers() *answers {
-	return &answers{good: recent.NewMap[key, answer](remembered), bad: recent.NewMap[key, answer](remembered)}
+	return &answers{good: recent.NewMap[key, answer](maxAnswers), bad: recent.NewMap[key, answer](maxAnswers)}
 }
 
 // get returns the cached answer, if it still counts.

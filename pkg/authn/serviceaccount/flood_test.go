@@ -245,8 +245,8 @@ func TestNoAccountKeepsOthersOut(t *testing.T) {
 	if n := r.calls.Load(); n > int64(2*a.genuine.mostOfOne)+1 {
 		t.Errorf("%d questions", n)
 	}
-	if a.genuine.waiting != 0 || len(a.genuine.askers) != 0 {
-		t.Errorf("%d questions and %d askers are left", a.genuine.waiting, len(a.genuine.askers))
+	if a.genuine.waiting != 0 || len(a.genuine.clients) != 0 {
+		t.Errorf("%d questions and %d clients are left", a.genuine.waiting, len(a.genuine.clients))
 	}
 }
 
@@ -297,7 +297,7 @@ func TestBadAnswersPushNoGoodOneOut(t *testing.T) {
 	if _, ok, err := a.AuthenticateToken(t.Context(), tokenOf(subject)); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	for i := range 3 * remembered {
+	for i := range 3 * maxAnswers {
 		_, _, _ = a.AuthenticateToken(from(t.Context(), fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)), tokenOf(fmt.Sprintf(`{"sub":%q,"n":%d}`, account, i)))
 	}
 	before := r.calls.Load()
@@ -305,7 +305,7 @@ func TestBadAnswersPushNoGoodOneOut(t *testing.T) {
 		t.Errorf("%v, %v, %d further questions", ok, err, r.calls.Load()-before)
 	}
 	for name, g := range map[string]*recent.Map[key, answer]{"good": a.answers.good, "bad": a.answers.bad} {
-		if n := g.Len(); n > remembered {
+		if n := g.Len(); n > maxAnswers {
 			t.Errorf("%d %s answers are remembered", n, name)
 		}
 	}

@@ -10,13 +10,13 @@ import (
 
 // bounds are those of a lane.
 type bounds struct {
-	// atOnce is how many reviews may be running, and atOnceOfOne how many of one asker.
+	// atOnce is how many reviews may be running, and atOnceOfOne how many of one client.
 	atOnce, atOnceOfOne int
-	// mostWaiting is how many reviews may be running or waiting, and mostOfOne how many of one asker; further ones are refused.
+	// mostWaiting is how many reviews may be running or waiting, and mostOfOne how many of one client; further ones are refused.
 	mostWaiting, mostOfOne int
 }
 
-// lane bounds the reviews of one sort. Only one review of a token runs at a time, and no asker can block the others.
+// lane bounds the reviews of one sort. Only one review of a token runs at a time, and no client can block the others.
 type lane struct {
 	bounds
 	slots chan struct{}
@@ -24,18 +24,18 @@ type lane struct {
 	calls singleflight.Group // by the token's hash
 
 	mu      sync.Mutex
-	waiting int               // reviews that are running or waiting
-	askers  map[string]*asker // those that have reviews
+	waiting int                // reviews that are running or waiting
+	clients map[string]*client // those that have reviews
 }
 
-// asker is what reviews are counted for: a service account, or an address.
-type asker struct {
+// client is what reviews are counted for: a service account, or an address.
+type client struct {
 	slots   chan struct{}
 	waiting int
 }
 
 func newLane(b bounds) *lane {
-	return &lane{bounds: b, slots: make(chan struct{}, b.atOnce), askers: map[string]*asker{}}
+	return &lane{bounds: b, slots: make(chan struct{}, b.atOnce), clients: map[string]*client{}}
 }
 
 // once waits for the running review of the same token, or starts one.
@@ -65,16 +65,16 @@ func (l *lane) run(ctx context.Context, who string, ask func(context.Context) an
 }
 
 // enter counts a review; nil if too many wait.
-func (l *lane) enter(who string) *asker {
+func (l *lane) enter(who string) *client {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := l.askers[who]
+	a := l.clients[who]
 	if l.waiting >= l.mostWaiting || a != nil && a.waiting >= l.mostOfOne {
 		return nil
 	}
 	if a == nil {
-		a = &asker{slots: make(chan struct{}, l.atOnceOfOne)}
-		l.askers[who] = a
+		a = &client{slots: make(chan struct{}, l.atOnceOfOne)}
+		l.clients[who] = a
 	}
 	l.waiting++
 	a.waiting++
@@ -82,17 +82,17 @@ func (l *lane) enter(who string) *asker {
 }
 
 // leave undoes enter.
-func (l *lane) leave(who string, a *asker) {
+func (l *lane) leave(who string, a *client) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting--
 	if a.waiting--; a.waiting == 0 {
-		delete(l.askers, who)
+		delete(l.clients, who)
 	}
 }
 
-// asked calls ask once there is room: first among the asker's own reviews, then among all.
-func (l *lane) asked(ctx context.Context, a *asker, ask func(context.Context) answer) answer {
+// asked calls ask once there is room: first among the client's own reviews, then among all.
+func (l *lane) asked(ctx context.Context, a *client, ask func(context.Context) answer) answer {
 	for _, slots := range []chan struct{}{a.slots, l.slots} {
 		select {
 		case slots <- struct{}{}:

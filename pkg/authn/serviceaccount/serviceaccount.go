@@ -41,8 +41,8 @@ const (
 	keepFault = time.Second
 	// leeway is how far clocks may differ; kube-apiserver allows as much.
 	leeway = time.Minute
-	// remembered bounds the good answers, and the others.
-	remembered = 4096
+	// maxAnswers bounds the good answers, and the others.
+	maxAnswers = 4096
 	// reviewTimeout bounds one review, including the wait for it.
 	reviewTimeout = 10 * time.Second
 )

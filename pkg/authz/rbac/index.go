@@ -47,7 +47,7 @@ func NewIndex() (*Index, error) {
 	}
 	return &Index{
 		conditions: c,
-		parts:      newPartialCache(partsRemembered),
+		parts:      newPartialCache(maxPartialNames),
 		roles:      map[roleKey]*role{},
 		bindings:   map[bindingKey]*binding{},
 	}, nil

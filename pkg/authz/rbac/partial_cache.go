@@ -14,9 +14,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// partsRemembered bounds the partial lists in memory, in names of namespaces and workspaces: 16 bytes for each, as the names themselves
+// maxPartialNames bounds the partial lists in memory, in names of namespaces and workspaces: 16 bytes for each, as the names themselves
 // are the index's.
-const partsRemembered = 1 << 20
+const maxPartialNames = 1 << 20
 
 // partialOverhead is what a partial list counts besides its names.
 const partialOverhead = 16

@@ -27,8 +27,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// answersRemembered bounds the cached answers, of about 1.5 KiB each at most.
-const answersRemembered = 8192
+// maxAnswers bounds the cached answers, of about 1.5 KiB each at most.
+const maxAnswers = 8192
 
 // Options configure the service, and how long its answers hold.
 type Options struct {
@@ -66,7 +66,7 @@ func New(o Options) (*Authorizer, error) {
 	}
 	a := &Authorizer{
 		Options: o, url: where, client: client,
-		answers: cache.NewLRUExpireCacheWithClock(answersRemembered, clock(o.Now)),
+		answers: cache.NewLRUExpireCacheWithClock(maxAnswers, clock(o.Now)),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "ks_authorization_webhook_duration_seconds",
 			Help:    "How long the authorization webhook took to answer; result is success or error.",

@@ -79,9 +79,9 @@ func (p *NativeScope) spread(s share, conditional bool) []share {
 	case p.Everywhere:
 		also.rules = implied(rules, platform, "", conditional)
 		if !conditional { // it is granted to no single user
-			var withheld []rbacv1.PolicyRule
-			all[0].rules, withheld = splitRedacted(s.rules)
-			also.rules = append(also.rules, withheld...)
+			var redacted []rbacv1.PolicyRule
+			all[0].rules, redacted = splitRedacted(s.rules)
+			also.rules = append(also.rules, redacted...)
 		}
 		all = append(all, also)
 	case p.Workspace != "":

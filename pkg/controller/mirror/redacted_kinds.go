@@ -29,15 +29,15 @@ var ordinary = map[string][]string{
 // kube-apiserver shows the whole object to every caller who may do anything with it, since writes are answered with it too. So users have
 // no rights to kinds with redacted fields by their own credentials. ks-apiserver, which asserts the synthetic group, removes these fields
 // from every answer. Rules for all resources of all groups stay as they are: a user with such a rule may read Secrets too.
-func splitRedacted(rules []rbacv1.PolicyRule) (open, withheld []rbacv1.PolicyRule) {
+func splitRedacted(rules []rbacv1.PolicyRule) (open, redacted []rbacv1.PolicyRule) {
 	for i := range rules {
 		parts, whole := openParts(&rules[i])
 		open = append(open, parts...)
 		if !whole {
-			withheld = append(withheld, rules[i])
+			redacted = append(redacted, rules[i])
 		}
 	}
-	return open, withheld
+	return open, redacted
 }
 
 // openParts returns the parts of a rule for kinds without redacted fields. whole reports that this is the whole rule.

@@ -40,12 +40,12 @@ func TestKindsWithHiddenFieldsAreNotForOnesOwnCredentials(t *testing.T) { // S3
 			[]rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/x"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			open, withheld := splitRedacted([]rbacv1.PolicyRule{c.in})
+			open, redacted := splitRedacted([]rbacv1.PolicyRule{c.in})
 			if !equality.Semantic.DeepEqual(open, c.open) {
 				t.Errorf("people hold %v, want %v", open, c.open)
 			}
-			if all := equality.Semantic.DeepEqual(open, []rbacv1.PolicyRule{c.in}); all == (len(withheld) > 0) {
-				t.Errorf("what they hold is all: %v, and withheld is %v", all, withheld)
+			if all := equality.Semantic.DeepEqual(open, []rbacv1.PolicyRule{c.in}); all == (len(redacted) > 0) {
+				t.Errorf("what they hold is all: %v, and redacted is %v", all, redacted)
 			}
 		})
 	}
@@ -97,7 +97,7 @@ func TestOrdinaryKindsAreThoseOfTheDefinitions(t *testing.T) {
 				t.Errorf("%s.%s has hidden fields: people must not hold it", plural, group)
 			}
 			if crd.Spec.Scope != apiextensionsv1.ClusterScoped {
-				t.Errorf("%s.%s is in namespaces, where nothing is withheld", plural, group)
+				t.Errorf("%s.%s is in namespaces, where nothing is redacted", plural, group)
 			}
 		} else if some && !slices.Contains(others, plural) {
 			t.Errorf("%s.%s has no hidden fields, and is not among the others of its group", plural, group)

@@ -106,17 +106,17 @@ func TestWhyAKindCantBeReadIsKnown(t *testing.T) {
 	})
 	stop := c.start(t)
 	c.need("q", []schema.GroupResource{pods(), widgets()})
-	tally := c.follow(pods())
-	for tally.failed.Load() == nil {
+	counter := c.follow(pods())
+	for counter.failed.Load() == nil {
 		runtime.Gosched()
 	}
 	stop()
-	tally.now = func() time.Time { return tally.begun.Add(syncPatience) }
-	if _, err := tally.late(); !apierrors.IsForbidden(err) {
+	counter.now = func() time.Time { return counter.begun.Add(syncTimeout) }
+	if _, err := counter.late(); !apierrors.IsForbidden(err) {
 		t.Errorf("the reason is %v", err)
 	}
-	tally.tell(nil)
-	if wait, err := tally.late(); err != nil || wait != syncPatience/10 {
+	counter.tell(nil)
+	if wait, err := counter.late(); err != nil || wait != syncTimeout/10 {
 		t.Errorf("with the next attempt under way: %v, %v", wait, err)
 	}
 }
@@ -126,7 +126,7 @@ func TestAKindThatComesLaterIsFollowedThen(t *testing.T) {
 	c.start(t)
 	c.need("q", []schema.GroupResource{widgets()})
 	first := c.follow(widgets())
-	first.now = func() time.Time { return first.begun.Add(syncPatience) }
+	first.now = func() time.Time { return first.begun.Add(syncTimeout) }
 	if _, err := first.late(); !meta.IsNoMatchError(err) {
 		t.Errorf("the reason is %v", err)
 	}

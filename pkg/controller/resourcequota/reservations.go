@@ -10,9 +10,9 @@ import (
 	quotav1alpha2 "kapis.dev/ks-apiserver/pkg/api/quota/v1alpha2"
 )
 
-// patience is how long a reservation waits for its object. An admitted object is written, or given up, within the 10 seconds
+// reservationTimeout is how long a reservation waits for its object. An admitted object is written, or given up, within the 10 seconds
 // that other webhooks have by default.
-const patience = 30 * time.Second
+const reservationTimeout = 30 * time.Second
 
 // reservations is the controller's knowledge of a quota besides its status: which part of the total is reserved, and since when.
 //
@@ -64,7 +64,7 @@ func (l *reservations) settle(s *quotav1alpha2.ResourceQuotaStatus, came corev1.
 	came = came.DeepCopy()
 	out := kept[:0]
 	for _, r := range kept {
-		if take(r.amounts, came); len(r.amounts) > 0 && now.Sub(r.at) < patience {
+		if take(r.amounts, came); len(r.amounts) > 0 && now.Sub(r.at) < reservationTimeout {
 			out = append(out, r)
 		}
 	}

@@ -41,8 +41,8 @@ const (
 	// for one whose objects can't be read.
 	syncRetry      = 100 * time.Millisecond
 	uncountedRetry = 5 * time.Second
-	// syncPatience is how long failing reads of objects are considered temporary.
-	syncPatience = 5 * time.Second
+	// syncTimeout is how long failing reads of objects are considered temporary.
+	syncTimeout = 5 * time.Second
 	// freeDelay and settleDelay collect changes: freed amounts are needed soon; arrived ones are in the total already.
 	freeDelay   = 50 * time.Millisecond
 	settleDelay = 500 * time.Millisecond
@@ -155,7 +155,7 @@ func (l *reservations) expires(now time.Time) time.Duration {
 	if len(l.reserved) == 0 {
 		return 0
 	}
-	return max(patience-now.Sub(l.reserved[0].at), time.Millisecond)
+	return max(reservationTimeout-now.Sub(l.reserved[0].at), time.Millisecond)
 }
 
 // selected returns the names of a quota's namespaces, sorted.

@@ -65,8 +65,8 @@ func newWorld(t *testing.T, hard string) *world {
 	quiet := func(string, bool) {}
 	w.tallies[pods()] = newUsageCounter(func(o any) *use { return ofPod(o.(*corev1.Pod)) }, quiet, clock)
 	w.tallies[services()] = newUsageCounter(func(o any) *use { return ofService(o.(*corev1.Service)) }, quiet, clock)
-	for _, tally := range w.tallies {
-		tally.synced.Store(true)
+	for _, counter := range w.tallies {
+		counter.synced.Store(true)
 	}
 	w.r = w.reconciler(clock)
 	w.v = NewValidator(w.api, w.api, w.api)
@@ -266,7 +266,7 @@ func TestAReservationEndsWhenItsObjectArrives(t *testing.T) {
 	first, second := w.pod("a", "1"), w.pod("a", "1")
 	ask(t, w.v, first, false)
 	ask(t, w.v, second, false)
-	if res := w.look(); res.RequeueAfter <= 0 || res.RequeueAfter > patience {
+	if res := w.look(); res.RequeueAfter <= 0 || res.RequeueAfter > reservationTimeout {
 		t.Errorf("looks again after %v", res.RequeueAfter)
 	}
 	w.total("{pods: 2}")
@@ -288,7 +288,7 @@ func TestAReservationOfWhatNeverArrivesRunsOut(t *testing.T) {
 	w.look()
 	ask(t, w.v, w.pod("a", "1"), false)
 	w.look()
-	w.now.Add(int64(patience/time.Second) - 1)
+	w.now.Add(int64(reservationTimeout/time.Second) - 1)
 	w.look()
 	w.total("{pods: 1}")
 	w.now.Add(1)
@@ -303,7 +303,7 @@ func TestANewLeaderKeepsReservationsForAWhile(t *testing.T) {
 	w.r = w.reconciler(w.r.Now)
 	w.look()
 	w.total("{pods: 1}")
-	w.now.Add(int64(patience / time.Second))
+	w.now.Add(int64(reservationTimeout / time.Second))
 	w.look()
 	w.total("{pods: 0}")
 }
@@ -383,32 +383,32 @@ func TestBrokenObjectsAreRefused(t *testing.T) {
 
 func TestTalliesShareWhatIsTheSame(t *testing.T) {
 	w := newWorld(t, "{hard: {pods: 10}}")
-	tally := w.tallies[pods()]
+	counter := w.tallies[pods()]
 	var all []any
 	for range 100 {
 		p := w.pod("a", "1")
 		all = append(all, p)
 		w.arrive(p)
 	}
-	if len(tally.uses) != 1 || len(tally.spaces["a"].count) != 1 || len(tally.arrivals) != 100 {
-		t.Errorf("%d uses, %d arrivals", len(tally.uses), len(tally.arrivals))
+	if len(counter.uses) != 1 || len(counter.spaces["a"].count) != 1 || len(counter.arrivals) != 100 {
+		t.Errorf("%d uses, %d arrivals", len(counter.uses), len(counter.arrivals))
 	}
-	if err := tally.Replace(all[:40], ""); err != nil || len(tally.spaces["a"].objects) != 40 || len(tally.arrivals) != 100 {
-		t.Errorf("%d objects after a new list, %d arrivals", len(tally.spaces["a"].objects), len(tally.arrivals))
+	if err := counter.Replace(all[:40], ""); err != nil || len(counter.spaces["a"].objects) != 40 || len(counter.arrivals) != 100 {
+		t.Errorf("%d objects after a new list, %d arrivals", len(counter.spaces["a"].objects), len(counter.arrivals))
 	}
 	ended := all[0].(*corev1.Pod).DeepCopy()
 	ended.Status.Phase = corev1.PodSucceeded
 	w.arrive(ended)
-	if len(tally.arrivals) != 100 || tally.spaces["a"].count[tally.spaces["a"].objects[ended.UID]] != 1 {
+	if len(counter.arrivals) != 100 || counter.spaces["a"].count[counter.spaces["a"].objects[ended.UID]] != 1 {
 		t.Error("what ended counts as an arrival, or still as running")
 	}
-	w.now.Add(int64(2 * patience / time.Second))
+	w.now.Add(int64(2 * reservationTimeout / time.Second))
 	w.arrive(w.pod("a", "1"))
-	if len(tally.arrivals) != 1 {
-		t.Errorf("%d arrivals are kept", len(tally.arrivals))
+	if len(counter.arrivals) != 1 {
+		t.Errorf("%d arrivals are kept", len(counter.arrivals))
 	}
-	if _ = tally.Replace(nil, ""); len(tally.uses) != 0 || len(tally.spaces) != 0 {
-		t.Errorf("%d uses, %d namespaces are left of nothing", len(tally.uses), len(tally.spaces))
+	if _ = counter.Replace(nil, ""); len(counter.uses) != 0 || len(counter.spaces) != 0 {
+		t.Errorf("%d uses, %d namespaces are left of nothing", len(counter.uses), len(counter.spaces))
 	}
 }
 
@@ -451,7 +451,7 @@ func TestOnlyALimitOnSomethingUnknownIsSaid(t *testing.T) {
 	if res := w.look(); res.RequeueAfter != syncRetry || len(told) > 0 || w.quota().Status.Total.Used != nil {
 		t.Errorf("at first: %v, %d events, %v", res, len(told), w.quota().Status.Total.Used)
 	}
-	w.now.Add(int64(syncPatience / time.Second))
+	w.now.Add(int64(syncTimeout / time.Second))
 	if res := w.look(); res.RequeueAfter != uncountedRetry {
 		t.Errorf("%v", res)
 	}
@@ -486,7 +486,7 @@ func TestWhatCanNoLongerBeCountedLetsNothingPass(t *testing.T) {
 	}
 	w.look()
 	w.total("{count/widgets.example.com: 2}") // the failure may be temporary
-	w.now.Add(int64(syncPatience / time.Second))
+	w.now.Add(int64(syncTimeout / time.Second))
 	w.look()
 	w.total("{}")
 }
@@ -575,7 +575,7 @@ func TestSettling(t *testing.T) {
 		"GivenBack":               {[]reservation{at(time.Second, "{pods: 2}")}, "{pods: 4}", "{pods: 3}", "{}", "{pods: 1}"},
 		"Arrived":                 {[]reservation{at(time.Second, "{pods: 2}")}, "{pods: 5}", "{pods: 3}", "{pods: 1}", "{pods: 1}"},
 		"MoreArrivedThanReserved": {[]reservation{at(time.Second, "{pods: 2}")}, "{pods: 5}", "{pods: 3}", "{pods: 7}", "{}"},
-		"TooOld":                  {[]reservation{at(patience, "{pods: 2}"), at(time.Second, "{pods: 1}")}, "{pods: 6}", "{pods: 3}", "{}", "{pods: 1}"},
+		"TooOld":                  {[]reservation{at(reservationTimeout, "{pods: 2}"), at(time.Second, "{pods: 1}")}, "{pods: 6}", "{pods: 3}", "{}", "{pods: 1}"},
 		"EachOfItsKind":           {[]reservation{at(time.Second, "{pods: 2, cpu: 4}")}, "{pods: 2, cpu: 4}", "{}", "{pods: 2, cpu: 1}", "{cpu: 3}"},
 	} {
 		t.Run(name, func(t *testing.T) {

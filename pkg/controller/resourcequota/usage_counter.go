@@ -71,7 +71,7 @@ func (t *usageCounter) tell(err error) {
 // late returns, for a usage counter that is not complete, the reason or when to check again.
 func (t *usageCounter) late() (wait time.Duration, err error) {
 	age := t.now().Sub(t.begun)
-	if failed := t.failed.Load(); failed != nil && age >= syncPatience {
+	if failed := t.failed.Load(); failed != nil && age >= syncTimeout {
 		return 0, *failed
 	}
 	return min(max(age/10, syncRetry), uncountedRetry), nil
@@ -209,7 +209,7 @@ func (t *usageCounter) note(a arrival) {
 	a.at = t.now()
 	t.last++
 	a.number = t.last
-	old := slices.IndexFunc(t.arrivals, func(b arrival) bool { return a.at.Sub(b.at) < patience })
+	old := slices.IndexFunc(t.arrivals, func(b arrival) bool { return a.at.Sub(b.at) < reservationTimeout })
 	switch {
 	case old < 0:
 		t.arrivals = t.arrivals[:0]

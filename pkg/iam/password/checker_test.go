@@ -88,7 +88,7 @@ func TestUnknownUserCostsAsMuchAsAKnownOne(t *testing.T) {
 	}
 }
 
-func TestUserWhoChangesDuringTheComparisonIsJudgedAnew(t *testing.T) {
+func TestUserWhoChangesDuringTheComparisonIsVerifiedAgain(t *testing.T) {
 	h := iamtest.Hash(t, iamtest.Password)
 	for name, test := range map[string]struct {
 		then func(*iam.UserIndex)

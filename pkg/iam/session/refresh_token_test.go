@@ -232,7 +232,7 @@ func (s stale) Get(ctx context.Context, name string) (*v1alpha1.Session, error) 
 }
 
 // A read that started before a rotation, which the feed has already brought, was taken for reuse.
-func TestRotationBetweenReadAndJudgementIsNoReuse(t *testing.T) {
+func TestRotationBetweenReadAndCheckIsNoReuse(t *testing.T) {
 	a, r := newReplicas(t, 2, nil)
 	tellUsers(iamtest.User("alice"), r...)
 	_, first := login(t, r[0], "alice")

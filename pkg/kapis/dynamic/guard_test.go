@@ -34,7 +34,7 @@ func (s *strict) Check(_ context.Context, w *admission.Write) error {
 		s.before()
 	}
 	if strings.Contains(string(w.Object), "evil") || w.Verb == s.refuses {
-		return apierrors.NewForbidden(w.GVR.GroupResource(), w.Name, errors.New("bob does not hold it"))
+		return apierrors.NewForbidden(w.GVR.GroupResource(), w.Name, errors.New("the caller does not hold it"))
 	}
 	return nil
 }
@@ -61,8 +61,8 @@ func newGuardedWorld(t *testing.T) (*world, *strict) {
 	return &world{k, kapistest.Container(WebServices(&Handler{Handler: &read.Handler{Resources: kapistest.NewService(t)}, Kube: k, Guard: g})...)}, g
 }
 
-// earnest returns the writes that were no dry run.
-func (w *world) earnest() (out []seen) {
+// realWrites returns the writes that were no dry run.
+func (w *world) realWrites() (out []seen) {
 	for _, s := range w.writes() {
 		if !strings.Contains(s.query, "dryRun=All") {
 			out = append(out, s)
@@ -87,8 +87,8 @@ func TestWhatTheGuardRefusesIsNotSent(t *testing.T) { // S6, S60
 		t.Run(name, func(t *testing.T) {
 			w, g := newGuardedWorld(t)
 			rec := w.do(t, c.method, c.path, c.body, "Content-Type: "+c.contentType)
-			if rec.Code != http.StatusForbidden || !strings.Contains(rec.Body.String(), "does not hold it") || len(w.earnest()) != 0 {
-				t.Errorf("%d %s, sent %+v", rec.Code, rec.Body, w.earnest())
+			if rec.Code != http.StatusForbidden || !strings.Contains(rec.Body.String(), "does not hold it") || len(w.realWrites()) != 0 {
+				t.Errorf("%d %s, sent %+v", rec.Code, rec.Body, w.realWrites())
 			}
 			one := g.asked[0]
 			if len(g.asked) != 1 || one.By.GetName() != "bob" || one.GVR.Resource != "workspaces" || (one.Verb == "update") != (string(one.Old) == roleNow) {
@@ -98,7 +98,7 @@ func TestWhatTheGuardRefusesIsNotSent(t *testing.T) { // S6, S60
 	}
 }
 
-func TestAnAppliedRoleThatIsNotThereIsJudgedToo(t *testing.T) { // S6
+func TestAnAppliedRoleThatIsNotThereIsCheckedToo(t *testing.T) { // S6
 	w, g := newGuardedWorld(t)
 	inner := w.answer
 	w.answer = func(s seen) (int, string) {
@@ -109,12 +109,12 @@ func TestAnAppliedRoleThatIsNotThereIsJudgedToo(t *testing.T) { // S6
 		return http.StatusCreated, body
 	}
 	if rec := w.do(t, http.MethodPatch, roles+"/r?fieldManager=x", evilRole, "Content-Type: "+typeApplyPatch); rec.Code != http.StatusForbidden ||
-		len(w.earnest()) != 0 || g.asked[0].Verb != "create" {
+		len(w.realWrites()) != 0 || g.asked[0].Verb != "create" {
 		t.Errorf("%d %s, asked %+v", rec.Code, rec.Body, g.asked)
 	}
 	if rec := w.do(t, http.MethodPatch, roles+"/r?fieldManager=x", goodRole, "Content-Type: "+typeApplyPatch); rec.Code != http.StatusOK ||
-		len(w.earnest()) != 1 || !strings.Contains(w.earnest()[0].body, `"resourceVersion":"1"`) {
-		t.Errorf("%d %s, sent %+v", rec.Code, rec.Body, w.earnest())
+		len(w.realWrites()) != 1 || !strings.Contains(w.realWrites()[0].body, `"resourceVersion":"1"`) {
+		t.Errorf("%d %s, sent %+v", rec.Code, rec.Body, w.realWrites())
 	}
 }
 
@@ -129,7 +129,7 @@ func TestWhatIsSentIsWhatTheGuardHasSeen(t *testing.T) { // S6
 		t.Run(name, func(t *testing.T) {
 			w, g := newGuardedWorld(t)
 			rec := w.do(t, c.method, c.path, c.body, "Content-Type: "+c.contentType)
-			sent := w.earnest()
+			sent := w.realWrites()
 			if rec.Code != http.StatusOK || len(g.asked) != 1 || len(sent) != 1 || !strings.Contains(sent[0].body, c.lock) {
 				t.Fatalf("%d %s, sent %+v", rec.Code, rec.Body, sent)
 			}
@@ -142,7 +142,7 @@ func TestWhatIsSentIsWhatTheGuardHasSeen(t *testing.T) { // S6
 	}
 }
 
-func TestAWriteBetweenIsSeenAndJudgedAgain(t *testing.T) {
+func TestAWriteBetweenIsSeenAndCheckedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		body, contentType string
 		code              int
@@ -182,7 +182,7 @@ func TestOtherKindsAreNotSlowedDown(t *testing.T) {
 	}
 }
 
-func TestADeletionIsJudgedByWhatIsThere(t *testing.T) { // S72
+func TestADeletionIsCheckedAgainstWhatIsThere(t *testing.T) { // S72
 	w, g := newGuardedWorld(t)
 	deletion := func(path string, code, asked, sent int) {
 		t.Helper()
@@ -198,7 +198,7 @@ func TestADeletionIsJudgedByWhatIsThere(t *testing.T) { // S72
 	}
 	deletion(roles+"/r", http.StatusOK, 1, 2)
 	if last := w.seen[1]; last.method != http.MethodDelete || !strings.Contains(last.body, `"resourceVersion":"7"`) {
-		t.Errorf("it was sent without the version that was judged: %+v", last)
+		t.Errorf("it was sent without the version that was checked: %+v", last)
 	}
 	g.refuses = "delete"
 	deletion(roles+"/r", http.StatusForbidden, 1, 1)
@@ -208,7 +208,7 @@ func TestADeletionIsJudgedByWhatIsThere(t *testing.T) { // S72
 	g.refuses = ""
 	deletion(roles+"?labelSelector=a", http.StatusOK, 2, 2)
 	if first := w.seen[0]; first.method != http.MethodGet || first.query != w.seen[1].query {
-		t.Errorf("judged is %+v, sent %+v", first, w.seen[1])
+		t.Errorf("checked is %+v, sent %+v", first, w.seen[1])
 	}
 	list = "[]"
 	deletion(roles, http.StatusBadGateway, 0, 1)

@@ -380,7 +380,7 @@ func TestAListThatTheClientDoesNotTakeIsNotAcceptable(t *testing.T) {
 	}
 }
 
-func FuzzBodyIsJudgedAsItIsSent(f *testing.F) {
+func FuzzBodyIsCheckedAsItIsSent(f *testing.F) {
 	for _, s := range []string{`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"}}`, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"a"}}`,
 		`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}`, `{"metadata":{"labels":{"kubesphere.io/workspace":"w"}}}`, `{"metadata":null}`, `{"a":{"b":[1,2]}}`,
 		`{"\u006b":1}`, `{}`, `[]`} {

@@ -95,7 +95,7 @@ type allRights interface {
 // platformServices are the dependencies of the routes.
 type platformServices struct {
 	Users      *iam.UserIndex
-	Entrance   *login.Authenticator
+	Logins     *login.Authenticator
 	Accounts   *account.Linker
 	Sessions   credential.Sessions
 	APIKeys    *apikey.Store
@@ -119,8 +119,8 @@ func (p *platformServices) handler() *kapisiam.Handler {
 	bindings := &binding.Service{Rights: p.Rights, Guard: p.Guard, Caches: p.Caches, AsCaller: as}
 	return &kapisiam.Handler{
 		Users: &kapisuser.Handler{Target: target, Bindings: bindings, AsCaller: as, Accounts: p.Accounts,
-			Passwords: p.Entrance.Passwords, Now: p.Now},
-		Credentials: &credential.Handler{Target: target, Authenticator: p.Entrance, Sessions: p.Sessions, APIKeys: p.APIKeys, Factors: p.Factors,
+			Passwords: p.Logins.Passwords, Now: p.Now},
+		Credentials: &credential.Handler{Target: target, Authenticator: p.Logins, Sessions: p.Sessions, APIKeys: p.APIKeys, Factors: p.Factors,
 			Now: p.Now},
 		LoginRecords: &loginrecord.Handler{Target: target, Resources: p.Resources},
 		Members: &member.Handler{Users: p.Users, Resources: p.Resources, Bindings: bindings, Rights: p.Rights,
@@ -152,7 +152,7 @@ func newWorld(t *testing.T) *world {
 	w.h = &platformServices{
 		Now:      noon,
 		Users:    w.users,
-		Entrance: &login.Authenticator{Passwords: passwords, Lockout: lockout, Now: noon, Write: w.write},
+		Logins:   &login.Authenticator{Passwords: passwords, Lockout: lockout, Now: noon, Write: w.write},
 		Accounts: account.New(account.Options{API: w, Users: w.users, Synced: func() bool { return true }}), Sessions: w,
 		APIKeys: &apikey.Store{API: &apiOf[*v1alpha1.APIKey]{}, Users: w.users, MaxAge: 24 * time.Hour, Now: noon},
 		Factors: &factor.Store{API: &apiOf[*v1alpha1.Factor]{}, Users: w.users, Now: noon},

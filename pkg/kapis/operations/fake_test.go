@@ -186,7 +186,7 @@ func (c *cluster) rerun(may authz.Func, query string) *httptest.ResponseRecorder
 	if may == nil {
 		may = allow
 	}
-	h := &V1alpha2{Kube: c, Authorizer: may, Pause: time.Microsecond, Patience: 50 * time.Millisecond}
+	h := &V1alpha2{Kube: c, Authorizer: may, Pause: time.Microsecond, RetryFor: 50 * time.Millisecond}
 	container := kapistest.Container([]*restful.WebService{h.WebService()}...)
 	r := httptest.NewRequestWithContext(c.t.Context(), http.MethodPost, "/kapis/operations.kubesphere.io/v1alpha2/namespaces/a/jobs/job?"+query, nil)
 	info, err := request.Parse(r)

@@ -29,7 +29,7 @@ type rerun struct {
 	kube            jobs
 	name            string
 	version         string // the requested one, empty for any
-	pause, patience time.Duration
+	pause, retryFor time.Duration
 }
 
 func (x *rerun) run(ctx context.Context) error {
@@ -52,7 +52,7 @@ func (x *rerun) run(ctx context.Context) error {
 		return err
 	}
 	// The point of no return: from here on, it goes on even if the client disconnects.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.patience+10*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.retryFor+10*time.Second)
 	defer cancel()
 	switch err := x.kube.delete(ctx, job, false); {
 	case err == nil:
@@ -152,7 +152,7 @@ func (x *rerun) resume(ctx context.Context, missing error) error {
 	if err != nil {
 		return missing
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.patience+10*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.retryFor+10*time.Second)
 	defer cancel()
 	return x.finish(ctx, m, "", kept)
 }
@@ -171,7 +171,7 @@ func (x *rerun) finish(ctx context.Context, m *unstructured.Unstructured, old ty
 // create creates the Job, with retries: the old one, whose uid is given, may need a moment to disappear, and a quota a moment to
 // notice.
 func (x *rerun) create(ctx context.Context, m *unstructured.Unstructured, old types.UID) error {
-	until := time.NewTimer(x.patience)
+	until := time.NewTimer(x.retryFor)
 	defer until.Stop()
 	unsure := false // an attempt may have succeeded without an answer
 	for pause := x.pause; ; pause = min(2*pause, time.Second) {

@@ -26,9 +26,9 @@ type V1alpha2 struct {
 	Authorizer authz.Authorizer
 	// Pause is the first pause between two attempts to create a Job, 100 ms where it is zero. The later ones are longer.
 	Pause time.Duration
-	// Patience is how long failed attempts are retried, 15 s where it is zero: well within the time that a server gives its open
+	// RetryFor is how long failed attempts are retried, 15 s where it is zero: well within the time that a server gives its open
 	// requests when it stops.
-	Patience time.Duration
+	RetryFor time.Duration
 }
 
 // WebService returns the routes of the group.
@@ -58,13 +58,13 @@ func (h *V1alpha2) operate(r *restful.Request) (any, error) {
 	}
 	x := &rerun{
 		kube: jobs{h.Kube, h.Authorizer, r.Request, info.Namespace}, name: info.Name, version: query.Get("resourceVersion"),
-		pause: h.Pause, patience: h.Patience,
+		pause: h.Pause, retryFor: h.RetryFor,
 	}
 	if x.pause <= 0 {
 		x.pause = 100 * time.Millisecond
 	}
-	if x.patience <= 0 {
-		x.patience = 15 * time.Second
+	if x.retryFor <= 0 {
+		x.retryFor = 15 * time.Second
 	}
 	if err := x.run(ctx); err != nil {
 		return nil, err

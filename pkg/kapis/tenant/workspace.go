@@ -28,8 +28,8 @@ import (
 
 const templateKind = "WorkspaceTemplate"
 
-// patience is how long restoring a template may take after a deletion that failed.
-const patience = 5 * time.Second
+// restoreTimeout is how long restoring a template may take after a deletion that failed.
+const restoreTimeout = 5 * time.Second
 
 func (h *Handler) template(name string) *target {
 	return &target{Handler: h, gvr: templatesKind, name: name, implied: true, check: h.checkTemplate}
@@ -48,7 +48,7 @@ func (h *Handler) begin(r *restful.Request) (*restful.Request, error) {
 		return nil, err
 	}
 	if !d.Allowed() {
-		return nil, authz.Denied(u, info, d)
+		return nil, authz.Forbidden(u, info, d)
 	}
 	r.Request = r.Request.WithContext(authz.WithDecision(ctx, d))
 	return r, nil
@@ -183,7 +183,7 @@ func (n *note) takeBack(ctx context.Context) {
 	if n.uid == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreTimeout)
 	defer cancel()
 	_, err := caller.Change(ctx, n.seen(""), n.readLive, func(ctx context.Context, now *unstructured.Unstructured) (any, error) {
 		if now.GetUID() != n.uid || now.GetDeletionTimestamp() != nil || !ptr.Equal(noted(now), n.policy) {

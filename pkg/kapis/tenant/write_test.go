@@ -311,7 +311,7 @@ func TestADeletionThatIsRefusedLeavesNoPolicy(t *testing.T) {
 }
 
 // The version that was checked is deleted.
-func TestADeletionIsJudgedAnewWhenAnotherWriteWasQuicker(t *testing.T) {
+func TestADeletionIsCheckedAgainWhenAnotherWriteWasQuicker(t *testing.T) {
 	for name, body := range map[string]string{"Plain": "", "WithAPolicy": `{"propagationPolicy":"Background"}`} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

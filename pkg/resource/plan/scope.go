@@ -19,7 +19,7 @@ import (
 )
 
 // ErrNotVisible is the error for a caller who may see a part of the cluster, but no object of this kind. It is a 403; the
-// handler makes authz.Denied of it, which says more.
+// handler makes authz.Forbidden of it, which says more.
 var ErrNotVisible = status.Forbiddenf("no object of this kind can be seen by the caller")
 
 // WorkspaceLabel is the label of the workspace that an object belongs to.

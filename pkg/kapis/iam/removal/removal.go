@@ -244,7 +244,7 @@ func (m *removal) permitted(ctx context.Context, i *request.Info) (context.Conte
 		return nil, err
 	}
 	if !d.Allowed() {
-		return nil, authz.Denied(u, i, d)
+		return nil, authz.Forbidden(u, i, d)
 	}
 	return authz.WithDecision(ctx, d), nil
 }

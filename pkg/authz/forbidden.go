@@ -12,9 +12,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// Denied returns the error for a request that d refuses: a metav1.Status of code 403 that says in Kubernetes' words which user can't do
+// Forbidden returns the error for a request that d refuses: a metav1.Status of code 403 that says in Kubernetes' words which user can't do
 // what, and then what could be done about it.
-func Denied(u user.Info, r *request.Info, d Decision) error {
+func Forbidden(u user.Info, r *request.Info, d Decision) error {
 	reason := d.Reason
 	if reason == "" {
 		reason = advice(u, r)
