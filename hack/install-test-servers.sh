@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Installs the real programs that tests talk to, where they are missing: OpenLDAP, Redis, Chromium and Node.js, as Debian has them.
+# Installs the real programs that tests talk to, where they are missing: OpenLDAP, Redis, Chromium, Node.js and iproute2, as Debian has them.
 # With "node" it installs what a real node needs instead: containerd, runc and the CNI plugins.
 #
 # usage: hack/install-test-servers.sh [node]
 set -euo pipefail
 
-declare -A package=([slapd]=slapd [ldapadd]=ldap-utils [redis-server]=redis-server [chromium]=chromium [node]=nodejs [npm]=npm)
+declare -A package=([slapd]=slapd [ldapadd]=ldap-utils [redis-server]=redis-server [chromium]=chromium [node]=nodejs [npm]=npm
+  [ip]=iproute2)
 if [ "${1:-}" = node ]; then
   package=([containerd]=containerd [ctr]=containerd [runc]=runc [/usr/lib/cni/bridge]=containernetworking-plugins [nft]=nftables
     [iptables]=iptables [ip]=iproute2 [busybox]=busybox-static)

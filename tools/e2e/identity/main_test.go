@@ -72,7 +72,7 @@ func run(m *testing.M) int {
 func chosen(name string) bool { return flag.Lookup(name).Value.String() != "" }
 
 func start(dir string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
 	repo, err := filepath.Abs("../../..")
 	if err != nil {

@@ -62,7 +62,7 @@ func run(m *testing.M) int {
 }
 
 func start(dir string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
 	repo, err := filepath.Abs("../../..")
 	if err != nil {
