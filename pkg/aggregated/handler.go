@@ -48,6 +48,8 @@ type Options struct {
 	// Namespaces returns the namespaces in which a user, or one of the user's groups, may have the right to do verb to a kind. Each of them
 	// is reviewed. Nil knows none.
 	Namespaces func(ctx context.Context, u user.Info, verb string, k *store.Kind) ([]string, error)
+	// Unauthenticated prepares the answer to a peer that is not known to be the front proxy: filter.LimitHTTP2.
+	Unauthenticated http.HandlerFunc
 	// Drain ends all watches when it is done.
 	Drain context.Context
 }
@@ -76,11 +78,13 @@ const (
 // ServeHTTP authenticates a request and answers it.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == pathReady {
+		h.Unauthenticated(w, r)
 		h.ready(w, r)
 		return
 	}
 	u, err := h.authenticate(r)
 	if err != nil {
+		h.Unauthenticated(w, r)
 		web.WriteError(w, r, err)
 		return
 	}

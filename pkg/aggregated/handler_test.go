@@ -86,7 +86,7 @@ func (c *cluster) refuse(what string) {
 // serve returns the chain of a Handler.
 func serve(t *testing.T, c *cluster, r *resource.Service) http.Handler {
 	t.Helper()
-	h := New(Options{FrontProxy: c, Reviewer: c, Resources: r, Namespaces: c.namespaces, Drain: t.Context()})
+	h := New(Options{FrontProxy: c, Reviewer: c, Resources: r, Namespaces: c.namespaces, Unauthenticated: filter.LimitHTTP2, Drain: t.Context()})
 	return filter.Chain(h, filter.Info)
 }
 
@@ -449,5 +449,29 @@ func TestAWatchEndsWithTheRight(t *testing.T) { // O30
 				t.Error("the watch goes on")
 			}
 		})
+	}
+}
+
+// S55: who is not the front proxy gets a bounded number of answers on an HTTP/2 connection, of readiness too.
+func TestConnectionsOfStrangersEnd(t *testing.T) {
+	c := &cluster{}
+	c.allow(allPods)
+	h := serve(t, c, kapistest.NewService(t))
+	ends := func(path string) bool {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+		r.ProtoMajor = 2
+		r.Header.Set("X-Remote-User", "ann")
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, r)
+		return rec.Header().Get("Connection") == "close"
+	}
+	if ends(root + "/pods") {
+		t.Error("a connection of the front proxy ends")
+	}
+	c.proxy = errors.New("the peer has no certificate")
+	for _, path := range []string{"/readyz", root + "/pods"} {
+		if !ends(path) {
+			t.Errorf("a connection of somebody else goes on after %s", path)
+		}
 	}
 }

@@ -55,7 +55,7 @@ func (p *components) makeAggregated(ctx context.Context) error {
 	}
 	proxy := &frontproxy.Authenticator{Now: time.Now}
 	api := aggregated.New(aggregated.Options{FrontProxy: proxy, Reviewer: reviewer, Resources: p.resources, Namespaces: p.namespacesOf,
-		Drain: p.drain.started})
+		Unauthenticated: filter.LimitHTTP2, Drain: p.drain.started})
 	p.aggregated = &aggregation{proxy: proxy, keeper: keeper, handler: filter.Chain(api,
 		filter.Observe(p.requests),
 		filter.Body(p.drain.started, filter.BodyStallTimeout),

@@ -56,7 +56,7 @@ func (a Authentication) Wrap(next http.Handler) http.Handler {
 		rec.source, rec.asked = a.Source, r
 		if a.VerifiesItself != nil && a.VerifiesItself(info) {
 			rec.user = anonymous
-			limitHTTP2(w, r)
+			LimitHTTP2(w, r)
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -67,7 +67,7 @@ func (a Authentication) Wrap(next http.Handler) http.Handler {
 			a.cutIdentity(r.Header)
 		}
 		if err != nil || u.GetName() == user.Anonymous {
-			limitHTTP2(w, r)
+			LimitHTTP2(w, r)
 		}
 		if err != nil {
 			refuse(w, r, &kept, err)

@@ -24,10 +24,10 @@ func CountStrangers(ctx context.Context, _ net.Conn) context.Context {
 	return context.WithValue(ctx, strangerCountKey{}, new(atomic.Int64))
 }
 
-// limitHTTP2 ends the HTTP/2 connection of an unauthenticated client after strangerRequests, or after this answer where nothing counts
+// LimitHTTP2 ends the HTTP/2 connection of an unauthenticated client after strangerRequests, or after this answer where nothing counts
 // them, so that streams can't be opened and reset in floods without a login. It also ends the stream of an answer that is not received,
 // because a client that opens no window would hold a goroutine for each of its streams, and the connection with them.
-func limitHTTP2(w http.ResponseWriter, r *http.Request) {
+func LimitHTTP2(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor != 2 {
 		return
 	}
