@@ -88,6 +88,10 @@ test-unit: test-servers ## unit tests with -race
 	cd tools/image && $(GO_TEST) -race ./...
 	cd tools/manifest && $(GO_TEST) ./...
 
+.PHONY: test-quick
+test-quick: ## unit tests of the packages that differ from BASE=origin/main, without a control plane
+	@hack/test-quick.sh
+
 .PHONY: test-servers
 test-servers: ## install OpenLDAP, Redis, Chromium and Node.js for the tests, where they are missing
 	@hack/install-test-servers.sh
