@@ -75,7 +75,12 @@ type aggregatedStack struct {
 
 func newAggregatedStack(t *testing.T) *aggregatedStack {
 	t.Helper()
-	host, port := loopbackAlias(t), freePort(t)
+	own := freePort(t)
+	address := balance(t, loopbackAlias(t), net.JoinHostPort("127.0.0.1", own))
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
 	config := filepath.Join(t.TempDir(), "kubesphere.yaml")
 	text, err := os.ReadFile(filepath.Join(product.Dir, "kubesphere.yaml"))
 	if err == nil {
@@ -106,7 +111,7 @@ endpoints: [{addresses: ["%[2]s"], conditions: {ready: true}}]
 	t.Cleanup(func() {
 		_, _ = kubectlAt(context.Background(), "", "delete", "--ignore-not-found", "apiservice", "v1alpha1.query.kapis.dev")
 	})
-	replica, err := product.LoggedReplica(t.Context(), os.Stderr, "--config", config, "--bind-address", "0.0.0.0", "--secure-port", port)
+	replica, err := product.LoggedReplica(t.Context(), os.Stderr, "--config", config, "--secure-port", own)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +121,7 @@ endpoints: [{addresses: ["%[2]s"], conditions: {ready: true}}]
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = manager.Stop() })
-	s := &aggregatedStack{address: net.JoinHostPort(host, port), kill: replica.Kill}
+	s := &aggregatedStack{address: address, kill: replica.Kill}
 	eventually(t, "kube-apiserver passes the API on", func(ctx context.Context) error {
 		out, err := kubectlAt(ctx, "", "get", "--raw", queryAPI+"/namespaces?limit=1")
 		if err == nil && !strings.Contains(out, `"kind":"NamespaceList"`) {

@@ -78,10 +78,11 @@ func (m *managerReplica) ready() func(context.Context) error {
 	return caller{base: "http://" + m.health}.is(http.StatusOK, http.MethodGet, "/readyz")
 }
 
-// balance passes connections on to the first of the addresses that takes them, as the service does in a cluster, and returns its URL.
-func balance(t *testing.T, to ...string) string {
+// balance passes connections to a port of host on to the first of the addresses that takes them, as the service does in a cluster, and
+// returns host and port.
+func balance(t *testing.T, host string, to ...string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func balance(t *testing.T, to ...string) string {
 			}()
 		}
 	}()
-	return "https://" + l.Addr().String()
+	return l.Addr().String()
 }
 
 // clientAt returns a client of kube-apiserver with a certificate of the control plane of dir.
@@ -212,7 +213,7 @@ func TestU53TheOtherManagerGoesOn(t *testing.T) {
 		"system:serviceaccounts", "system:serviceaccounts:kubesphere-system")
 	climber := clientAt(t, dir, "climber", "system:authenticated")
 	replicas := []*managerReplica{newManager(t), newManager(t)}
-	url := balance(t, replicas[0].hook, replicas[1].hook)
+	url := "https://" + balance(t, "127.0.0.1", replicas[0].hook, replicas[1].hook)
 	for _, m := range replicas {
 		m.start(t, dir, url)
 	}
