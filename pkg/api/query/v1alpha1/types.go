@@ -1,5 +1,7 @@
 // Package v1alpha1 has the names of query.kapis.dev/v1alpha1, the API that kube-apiserver passes on to ks-apiserver (docs/aggregated.md),
 // and its only kind of its own.
+//
+// +kubebuilder:skip
 package v1alpha1
 
 import (
