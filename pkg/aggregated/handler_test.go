@@ -422,7 +422,7 @@ func TestAWatchEndsWithTheRight(t *testing.T) { // O30
 			c.allow("ann watch /pods /")
 			srv := httptest.NewServer(serve(t, c, kapistest.NewService(t)))
 			defer srv.Close()
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			r, err := http.NewRequestWithContext(ctx, http.MethodGet, srv.URL+root+"/pods?watch=true", nil)
 			if err != nil {

@@ -56,7 +56,7 @@ func newAggregatedServer(t *testing.T, authority *tls.Certificate) *aggregatedSe
 	done := make(chan struct{})
 	go func() { defer close(done); s.api.proxy.Run(ctx, client.CoreV1().ConfigMaps(frontproxy.Namespace)) }()
 	t.Cleanup(func() { cancel(); <-done })
-	for deadline := time.Now().Add(20 * time.Second); s.api.proxy.Fault() != nil; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); s.api.proxy.Fault() != nil; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal(s.api.proxy.Fault())
 		}

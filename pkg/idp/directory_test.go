@@ -283,7 +283,7 @@ func TestSecretsAreFollowed(t *testing.T) {
 	}()
 	until := func(what string, ok func() bool) {
 		t.Helper()
-		deadline := time.After(30 * time.Second)
+		deadline := time.After(2 * time.Minute)
 		for !ok() {
 			select {
 			case <-deadline:

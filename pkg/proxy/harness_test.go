@@ -134,7 +134,7 @@ func rawDial(t *testing.T, srv *httptest.Server) *rawConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil { // of a failing test
+	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil { // of a failing test
 		t.Fatal(err)
 	}
 	return &rawConn{t, conn, bufio.NewReader(conn)}

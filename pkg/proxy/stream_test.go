@@ -41,7 +41,7 @@ func events(gone chan<- struct{}) http.HandlerFunc {
 // watch opens a watch and returns the rest of it after its first event.
 func watch(t *testing.T, url string) (*bufio.Reader, func()) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second) // of a failing test
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // of a failing test
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 
 func dialEcho(t *testing.T, url string) *websocket.Conn {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	c, _, err := websocket.Dial(ctx, strings.Replace(url, "http", "ws", 1), nil)
 	if err != nil {
@@ -52,7 +52,7 @@ func dialEcho(t *testing.T, url string) *websocket.Conn {
 
 func say(t *testing.T, c *websocket.Conn, text string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if err := c.Write(ctx, websocket.MessageText, []byte(text)); err != nil {
 		t.Fatal(err)
@@ -225,7 +225,7 @@ func TestUpgradesEndWithTheRight(t *testing.T) { // S53
 	c := dialEcho(t, front(t, k, bob, allowed).URL+"/api/v1/namespaces/a/pods/p/exec")
 	say(t, c, "still there")
 	withdrawn.Store(true)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if _, p, err := c.Read(ctx); err == nil || ctx.Err() != nil {
 		t.Errorf("the stream goes on: %q %v", p, err)
@@ -238,7 +238,7 @@ func TestUpgradesEndWhenTheServerDrains(t *testing.T) {
 	k := newKube(t, KubeOptions{Config: b.config(), Streams: stream.New(stream.Options{Drain: drain})})
 	c := dialEcho(t, front(t, k, bob, allowed).URL+"/api/v1/namespaces/a/pods/p/exec")
 	stop()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if _, _, err := c.Read(ctx); err == nil || ctx.Err() != nil {
 		t.Errorf("the stream goes on: %v", err)

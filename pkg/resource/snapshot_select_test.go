@@ -149,7 +149,7 @@ func TestSearchesByIndexAreThoseOfAScan(t *testing.T) {
 	scanned := all() // no index is there at the first search
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.After(20 * time.Second); !snap.Containing("web-49", func(*index.Ref) bool { return true }); {
+	for deadline := time.After(2 * time.Minute); !snap.Containing("web-49", func(*index.Ref) bool { return true }); {
 		select {
 		case <-tick.C:
 		case <-deadline:

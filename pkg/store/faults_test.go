@@ -58,7 +58,7 @@ func TestBrokenKindsAreUnavailableAloneAndHeal(t *testing.T) {
 
 func untilOther(t *testing.T, st *Store) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		snap, err := st.Snapshot(context.Background(), schema.GroupVersionResource{Version: "v1", Resource: "nodes"})
 		if err == nil && snap.Len() == 1 {

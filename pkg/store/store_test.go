@@ -82,7 +82,7 @@ func (d *discovered) set(f func()) {
 
 func newStore(t testing.TB, s *server, change ...func(*Options)) *Store {
 	ctx, cancel := context.WithCancel(context.Background())
-	o := Options{Config: s.config(), Discovery: &discovered{}, SyncWait: 10 * time.Second}
+	o := Options{Config: s.config(), Discovery: &discovered{}, SyncWait: time.Minute}
 	for _, c := range change {
 		c(&o)
 	}
@@ -130,7 +130,7 @@ func (r *recorder) note(f func()) {
 // until waits until the sink has reached a state.
 func (r *recorder) until(t testing.TB, what string, ok func(map[string]*Object) bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		r.mu.Lock()
 		done := ok(r.objects)
@@ -151,7 +151,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for !ok() {
 		select {
 		case <-tick.C:
@@ -288,7 +288,7 @@ func TestIdleKindsAreDroppedAndFeedsStay(t *testing.T) {
 	if _, err := st.Snapshot(context.Background(), podsGVR); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for len(st.Conditions()) != 2 {
 		c.Step(2 * time.Minute)
 		if time.Now().After(deadline) {

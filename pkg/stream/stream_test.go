@@ -64,7 +64,7 @@ func serve(t *testing.T, g *stream.Guard, src stream.Source) *httptest.Server {
 // ask opens a stream. Failing tests end after a while.
 func ask(t *testing.T, client *http.Client, method, url string, header ...string) *http.Response {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
@@ -252,7 +252,7 @@ func TestTooManyStreamsAreRefused(t *testing.T) {
 // waitOpen waits until n streams are open.
 func waitOpen(t *testing.T, g *stream.Guard, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); g.Open() != n; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); g.Open() != n; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d are open", g.Open())
 		}
@@ -399,7 +399,7 @@ func TestAWebSocketEndsWithTheRight(t *testing.T) { // S53
 		t.Fatal(err)
 	}
 	withdrawn.Store(true)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if _, _, err := conn.Read(ctx); websocket.CloseStatus(err) != websocket.StatusGoingAway {
 		t.Errorf("the end: %v", err)
@@ -414,7 +414,7 @@ func TestAPanicOfTheCheckEndsItsStreamOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.CloseNow()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for err == nil {
 		_, _, err = conn.Read(ctx)
@@ -446,7 +446,7 @@ func TestAClientIsToldOfAnEndAfterWhichItMayBeginAnew(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.CloseNow()
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			if _, text, err := conn.Read(ctx); err != nil || !strings.Contains(string(text), c.code) {
 				t.Errorf("the last message: %s %v, want %s", text, err, c.code)

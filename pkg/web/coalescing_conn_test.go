@@ -44,7 +44,7 @@ func bodyOf(n int) []byte { return bytes.Repeat([]byte("0123456789abcde\n"), n/1
 // This holds for any lengths of header, body and writes, on a connection that is used repeatedly.
 func TestJoinedAnswersArriveWhole(t *testing.T) {
 	s := joinedServer(t)
-	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1, DisableCompression: true}, Timeout: 20 * time.Second}
+	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1, DisableCompression: true}, Timeout: 2 * time.Minute}
 	defer client.CloseIdleConnections()
 	random := rand.New(rand.NewPCG(7, 7)) //nolint:gosec // a test that can be repeated
 	for range 2000 {

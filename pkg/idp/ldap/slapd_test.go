@@ -158,7 +158,7 @@ func (d *directory) serve(ports []int, urls string) {
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)
 	}
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for _, port := range ports {
 		for {
 			c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))

@@ -62,7 +62,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	done := make(chan struct{})
 	go func() { defer close(done); w.settings.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
-	err := pace.Until(ctx, 20*time.Second, func(context.Context) error { return w.settings.Synced() })
+	err := pace.Until(ctx, 2*time.Minute, func(context.Context) error { return w.settings.Synced() })
 	if err != nil {
 		t.Fatal("the settings are not read:", err)
 	}

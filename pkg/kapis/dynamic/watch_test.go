@@ -115,7 +115,7 @@ func TestEveryListCanBeWatched(t *testing.T) {
 // open sends a request, whose stream is closed at the end of the test.
 func open(t *testing.T, method, url string, header ...string) *http.Response {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // of a failing test
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // of a failing test
 	t.Cleanup(cancel)
 	if !strings.Contains(url, "?") {
 		url = strings.Replace(url, "&", "?", 1)
@@ -169,7 +169,7 @@ func TestTheConsoleWatchesByWebSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.CloseNow()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	typ, text, err := conn.Read(ctx)
 	if err != nil || typ != websocket.MessageText || names(t, string(text)) != "Pod p3," ||

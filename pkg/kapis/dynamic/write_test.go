@@ -198,7 +198,7 @@ func TestAYAMLBombIsRefusedQuickly(t *testing.T) { // S56
 	}
 	start := time.Now()
 	w.refused(t, 400, "not valid YAML", "POST", "/kapi/v1/namespaces/a/pods", b.String(), "Content-Type: application/yaml")
-	if d := time.Since(start); d > 20*time.Second { // unfolding it takes hours
+	if d := time.Since(start); d > 2*time.Minute { // unfolding it takes hours
 		t.Errorf("took %v", d)
 	}
 }

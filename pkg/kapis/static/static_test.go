@@ -70,7 +70,7 @@ func (w *world) follow() *setting.Store {
 	done := make(chan struct{})
 	go func() { defer close(done); s.Run(ctx) }()
 	w.t.Cleanup(func() { cancel(); <-done })
-	err := pace.Until(ctx, 20*time.Second, func(context.Context) error { return s.Synced() })
+	err := pace.Until(ctx, 2*time.Minute, func(context.Context) error { return s.Synced() })
 	if err != nil {
 		w.t.Fatal("the settings are not read:", err)
 	}
