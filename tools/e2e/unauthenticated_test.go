@@ -116,7 +116,9 @@ func TestNothingIsStoredForWhoHasNotLoggedIn(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, s := range p.own("")[before:] {
-			if s.method != http.MethodGet && !strings.Contains(s.uri, "reviews") {
+			// What has ended is collected by every replica when its time has come, whoever asks for what meanwhile.
+			collected := s.method == http.MethodDelete && strings.HasPrefix(s.uri, "/apis/session.kapis.dev/")
+			if s.method != http.MethodGet && !strings.Contains(s.uri, "reviews") && !collected {
 				writes = append(writes, s.method+" "+s.uri)
 			}
 		}
