@@ -223,7 +223,7 @@ func TestU53TheOtherManagerGoesOn(t *testing.T) {
 	root := clientAt(t, dir, "root", "system:masters")
 	refused := func(name string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			if err := put(ctx, climber, "globalroles", nodeLister(name)); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "give away") {
+			if err := put(ctx, climber, "globalroles", nodeLister(name)); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "can't grant") {
 				return fmt.Errorf("a role that he may not give away: %w", err)
 			}
 			return nil
