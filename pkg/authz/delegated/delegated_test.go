@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -144,28 +145,33 @@ func TestAReviewWithoutAnAnswerIs503(t *testing.T) { // O30
 }
 
 func TestReviewsInFlightAreBounded(t *testing.T) { // O30
-	var now, most atomic.Int64
-	s := &server{answer: func(authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
-		n := now.Add(1)
-		defer now.Add(-1)
-		for was := most.Load(); n > was && !most.CompareAndSwap(was, n); was = most.Load() { //nolint:revive // the condition does it
+	synctest.Test(t, func(t *testing.T) {
+		var now atomic.Int64
+		answer := make(chan struct{})
+		s := &server{answer: func(authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
+			now.Add(1)
+			<-answer
+			return authorizationv1.SubjectAccessReviewStatus{Allowed: true}, nil
+		}}
+		r := reviewer(t, s, time.Now)
+		var all sync.WaitGroup
+		for i := range 300 {
+			all.Go(func() {
+				what := pods
+				what.Name = string(rune('a' + i))
+				if ok, err := r.Allowed(t.Context(), ann, what); !ok || err != nil {
+					t.Error(ok, err)
+				}
+			})
 		}
-		time.Sleep(2 * time.Millisecond)
-		return authorizationv1.SubjectAccessReviewStatus{Allowed: true}, nil
-	}}
-	r := reviewer(t, s, time.Now)
-	var all sync.WaitGroup
-	for i := range 300 {
-		all.Go(func() {
-			what := pods
-			what.Name = string(rune('a' + i))
-			if ok, err := r.Allowed(t.Context(), ann, what); !ok || err != nil {
-				t.Error(ok, err)
-			}
-		})
-	}
-	all.Wait()
-	if most.Load() > 64 {
-		t.Errorf("%d reviews at once", most.Load())
-	}
+		synctest.Wait() // until all of them wait, for an answer or for their turn
+		if n := now.Load(); n != 64 {
+			t.Errorf("%d reviews at once, want 64", n)
+		}
+		close(answer)
+		all.Wait()
+		if n := now.Load(); n != 300 {
+			t.Errorf("%d reviews in all, want 300", n)
+		}
+	})
 }
