@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	queryv1alpha1 "kapis.dev/ks-apiserver/pkg/api/query/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 // verbsOfKinds returns the verbs of all kinds here. A watch is answered, but not offered: what walks discovery, as the garbage collector,
@@ -36,13 +37,9 @@ func (d *document) Respond(w http.ResponseWriter, r *http.Request) {
 	header.Set("ETag", tag)
 	header.Set("Vary", "Accept")
 	header.Set("Cache-Control", "no-cache, private")
-	for _, known := range r.Header["If-None-Match"] {
-		for one := range strings.SplitSeq(known, ",") {
-			if one = strings.TrimPrefix(strings.TrimSpace(one), "W/"); one == tag {
-				w.WriteHeader(http.StatusNotModified)
-				return
-			}
-		}
+	if web.HasTag(r.Header, tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
 	}
 	header.Set("Content-Type", d.mediaType)
 	if r.Method != http.MethodHead {

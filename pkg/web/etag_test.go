@@ -1,13 +1,10 @@
-package httpcache
+package web_test
 
 import (
 	"net/http"
 	"testing"
 
-	"kapis.dev/ks-apiserver/pkg/redaction"
-	"kapis.dev/ks-apiserver/pkg/store/index"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 // RFC 9110, 13.1.2 and 8.8.3.
@@ -37,7 +34,7 @@ func TestIfNoneMatch(t *testing.T) {
 		{"EmptyTag", []string{`""`}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := matchesTag(http.Header{"If-None-Match": c.list}, tag); got != c.want {
+			if got := web.HasTag(http.Header{"If-None-Match": c.list}, tag); got != c.want {
 				t.Errorf("%q: %v", c.list, got)
 			}
 		})
@@ -49,60 +46,9 @@ func FuzzIfNoneMatch(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, list string) {
-		matchesTag(http.Header{"If-None-Match": {list}}, `W/"abc"`) // neither panics nor hangs
-		if !matchesTag(http.Header{"If-None-Match": {`"x", W/"abc", ` + list}}, `W/"abc"`) {
+		web.HasTag(http.Header{"If-None-Match": {list}}, `W/"abc"`) // neither panics nor hangs
+		if !web.HasTag(http.Header{"If-None-Match": {`"x", W/"abc", ` + list}}, `W/"abc"`) {
 			t.Errorf("what follows a tag hides it: %q", list)
 		}
 	})
-}
-
-func TestTagsDifferWhereAnyPartDoes(t *testing.T) {
-	seen := map[string]bool{}
-	for _, parts := range [][]string{{"a", "b"}, {"ab", ""}, {"", "ab"}, {"a"}, {"a", "b", ""}, {"a", "c"}} {
-		tag := Tag(parts...)
-		if len(tag) != 28 || seen[tag] || tag != Tag(parts...) {
-			t.Errorf("%q: %s", parts, tag)
-		}
-		seen[tag] = true
-	}
-}
-
-func TestDigestIsThatOfTheVersionsInTheirOrder(t *testing.T) {
-	record := func(uid, version, json string) *index.Record {
-		return &index.Record{JSON: textOf(t, json), UID: uid, ResourceVersion: version}
-	}
-	a, b := record("a", "1", "x"), record("b", "2", "yy")
-	of := func(r ...*index.Record) Digest {
-		d, _ := DigestOf(r)
-		return d
-	}
-	if of(a, b) == of(b, a) || of(a) == of(a, b) || of(a) == of(record("a", "2", "x")) || of(nil...) == of(a) {
-		t.Error("different pages have one digest")
-	}
-	if of(record("a", "1", "x,y")) != of(record("a", "1", "y,x")) {
-		t.Error("the same version has another digest where the order of its fields differs")
-	}
-	if of(a) == of(record("a", "1", "x and data")) {
-		t.Error("an object with its data has the digest of that without")
-	}
-	if of(record("", "1", "x")) == of(record("", "1", "y")) {
-		t.Error("objects without a UID are told by nothing")
-	}
-	var many []*index.Record
-	for range 1000 {
-		many = append(many, a, b)
-	}
-	if _, n := DigestOf(many); n != 3000 || of(many...) == of(many[2:]...) {
-		t.Errorf("%d bytes", n)
-	}
-}
-
-// textOf is the text of an object of a kind without hidden fields.
-func textOf(t testing.TB, text string) redaction.Shown {
-	t.Helper()
-	shown, err := redaction.Received(text).Shown(schema.GroupResource{Resource: "pods"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return shown
 }

@@ -9,7 +9,6 @@ import (
 	"mime/multipart"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	restful "github.com/emicklei/go-restful/v3"
@@ -74,7 +73,7 @@ func (p picture) Respond(w http.ResponseWriter, r *http.Request) {
 	h.Set("ETag", tag)
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
-	if matches(r.Header.Values("If-None-Match"), tag) {
+	if web.HasTag(r.Header, tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
@@ -84,18 +83,6 @@ func (p picture) Respond(w http.ResponseWriter, r *http.Request) {
 	if !web.IsHead(r) {
 		_, _ = p.WriteTo(w) // the client is gone: no one can be told
 	}
-}
-
-// matches reports whether a client has what an entity tag stands for (RFC 9110, 13.1.2).
-func matches(lines []string, tag string) bool {
-	for _, line := range lines {
-		for one := range strings.SplitSeq(line, ",") {
-			if one = strings.TrimPrefix(strings.TrimSpace(one), "W/"); one == tag || one == "*" {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // upload stores an image. Nothing of the body is read before the right is known.

@@ -5,10 +5,10 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"net/http"
-	"strings"
 
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
 	"kapis.dev/ks-apiserver/pkg/store/index"
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 // Digest is equal for equal lists of objects, on every replica: it is made of their UIDs and resource versions, and of the
@@ -52,37 +52,6 @@ func Tag(parts ...string) string {
 	return string(out[:])
 }
 
-// matchesTag reports whether If-None-Match names the tag, weakly compared, or is * (RFC 9110, 13.1.2).
-func matchesTag(h http.Header, tag string) bool {
-	for _, list := range h["If-None-Match"] {
-		if list == tag || listsTag(list, strings.TrimPrefix(tag, "W/")) {
-			return true
-		}
-	}
-	return false
-}
-
-func listsTag(list, opaque string) bool {
-	for list = strings.TrimLeft(list, " \t,"); list != ""; list = strings.TrimLeft(list, " \t,") {
-		if list[0] == '*' {
-			return true
-		}
-		list = strings.TrimPrefix(list, "W/")
-		if list == "" || list[0] != '"' {
-			return false
-		}
-		end := strings.IndexByte(list[1:], '"') + 2
-		if end < 2 {
-			return false
-		}
-		if list[:end] == opaque {
-			return true
-		}
-		list = list[end:]
-	}
-	return false
-}
-
 // Values of headers that every answer shares; net/http copies them. An answer is private to its caller, and a cached one
 // must be revalidated by its tag before each use.
 var (
@@ -96,7 +65,7 @@ var (
 // NotModified answers with 304 where the client has the answer already, and reports whether it did. The
 // headers are those that RFC 9110, 15.4.5, asks for.
 func NotModified(w http.ResponseWriter, r *http.Request, tag string) bool {
-	if len(r.Header["If-None-Match"]) == 0 || !matchesTag(r.Header, tag) {
+	if len(r.Header["If-None-Match"]) == 0 || !web.HasTag(r.Header, tag) {
 		return false
 	}
 	SetHeaders(w.Header(), tag)

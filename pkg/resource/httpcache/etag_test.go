@@ -1,0 +1,61 @@
+package httpcache
+
+import (
+	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/redaction"
+	"kapis.dev/ks-apiserver/pkg/store/index"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func TestTagsDifferWhereAnyPartDoes(t *testing.T) {
+	seen := map[string]bool{}
+	for _, parts := range [][]string{{"a", "b"}, {"ab", ""}, {"", "ab"}, {"a"}, {"a", "b", ""}, {"a", "c"}} {
+		tag := Tag(parts...)
+		if len(tag) != 28 || seen[tag] || tag != Tag(parts...) {
+			t.Errorf("%q: %s", parts, tag)
+		}
+		seen[tag] = true
+	}
+}
+
+func TestDigestIsThatOfTheVersionsInTheirOrder(t *testing.T) {
+	record := func(uid, version, json string) *index.Record {
+		return &index.Record{JSON: textOf(t, json), UID: uid, ResourceVersion: version}
+	}
+	a, b := record("a", "1", "x"), record("b", "2", "yy")
+	of := func(r ...*index.Record) Digest {
+		d, _ := DigestOf(r)
+		return d
+	}
+	if of(a, b) == of(b, a) || of(a) == of(a, b) || of(a) == of(record("a", "2", "x")) || of(nil...) == of(a) {
+		t.Error("different pages have one digest")
+	}
+	if of(record("a", "1", "x,y")) != of(record("a", "1", "y,x")) {
+		t.Error("the same version has another digest where the order of its fields differs")
+	}
+	if of(a) == of(record("a", "1", "x and data")) {
+		t.Error("an object with its data has the digest of that without")
+	}
+	if of(record("", "1", "x")) == of(record("", "1", "y")) {
+		t.Error("objects without a UID are told by nothing")
+	}
+	var many []*index.Record
+	for range 1000 {
+		many = append(many, a, b)
+	}
+	if _, n := DigestOf(many); n != 3000 || of(many...) == of(many[2:]...) {
+		t.Errorf("%d bytes", n)
+	}
+}
+
+// textOf is the text of an object of a kind without hidden fields.
+func textOf(t testing.TB, text string) redaction.Shown {
+	t.Helper()
+	shown, err := redaction.Received(text).Shown(schema.GroupResource{Resource: "pods"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shown
+}
