@@ -307,6 +307,7 @@ func TestAQueryIsAnsweredInItsStatus(t *testing.T) { // O30
 	for spec, code := range map[string]int{
 		`{"resource":"pods","namespace":"b"}`: 403, `{"resource":"users"}`: 403, `{}`: 400, `{"resource":"nothing"}`: 404,
 		`{"resource":"pods","watch":true}`: 400, `{"resource":"pods","view":"live"}`: 400, `{"resource":"pods","limit":{}}`: 400,
+		`{"resource":"pods","colour":"red"}`: 400, `{"resource":"pods","labelSelctor":"a=b"}`: 400, `{"resource":"pods","nodeName":"n"}`: 201,
 		`{"resource":"pods","limit":-1}`: 400, `{"resource":"pods","limit":100000}`: 400, `[]`: 400, `{"resource":"pods","continue":"x"}`: 400,
 		`{"resource":"pods","cel":"object."}`: 400, `{"resource":"pods","facets":[1]}`: 400,
 	} {

@@ -56,6 +56,9 @@ func (h *Handler) create(r *http.Request, u user.Info) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if name := h.Resources.UnknownParameter(a.kind, parsed); name != "" {
+		return nil, query.Invalid("spec."+name, values.Get(name), "a parameter of docs/queries.md that the kind has")
+	}
 	if parsed.Limit == query.All || parsed.Limit > mostOfQuery {
 		return nil, query.Invalid("spec.limit", values.Get("limit"), fmt.Sprintf("at most %d", mostOfQuery))
 	}

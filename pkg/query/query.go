@@ -3,8 +3,10 @@ package query
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -146,6 +148,18 @@ func (q *Query) Param(name string) (string, bool) {
 		return "", false
 	}
 	return v[0], true
+}
+
+// Unknown returns a parameter that nothing reads, the first by name; empty where there is none. own are the kind's own filters.
+func (q *Query) Unknown(own []string) string {
+	shape := []string{paramLimit, paramPage, paramSortBy, paramAscending, paramFields, paramFacets, paramVersion, paramManagedFields}
+	known := slices.Concat(shape, filterParams[:], own)
+	for _, name := range slices.Sorted(maps.Keys(q.params)) {
+		if !slices.Contains(known, name) {
+			return name
+		}
+	}
+	return ""
 }
 
 // AppendKey appends a text that is equal for queries which match the same objects in the same order, whatever the page and the direction.

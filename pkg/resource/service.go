@@ -185,6 +185,9 @@ func Schemas() map[schema.GroupResource]index.Schema {
 	return out
 }
 
+// UnknownParameter returns a parameter of a query that has no meaning for the kind, empty where all have. Lists ignore such.
+func (s *Service) UnknownParameter(k *store.Kind, q *query.Query) string { return q.Unknown(s.planner.FilterParams(k)) }
+
 // HasData reports whether objects of a kind are whole in the scope of a namespace only, and there for callers who may read
 // the kind itself: for such a kind the caller must set Scope.Data.
 func (s *Service) HasData(k *store.Kind) bool { return s.planner.HasData(k) }

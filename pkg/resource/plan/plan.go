@@ -181,11 +181,7 @@ func (b *Builder) appendKey(key []byte) []byte {
 		key = lru.AppendPart(key, s)
 	}
 	key = b.workspace.appendKey(append(lru.AppendPart(key, strconv.Itoa(len(b.varies))), b.varies...))
-	params, ok := b.Planner.params[b.Own]
-	if !ok {
-		params = b.Own.filterParams()
-	}
-	return b.Query.AppendKey(key, params)
+	return b.Query.AppendKey(key, b.Planner.filterParams(b.Own))
 }
 
 // ResultKey appends to dst a text that is equal for queries with the same matches in the same order, and
@@ -250,6 +246,16 @@ func (p *Planner) KindOf(gvr schema.GroupVersionResource) *Kind {
 		return k
 	}
 	return &metadataOnly
+}
+
+// FilterParams returns the names of the kind's own filters.
+func (p *Planner) FilterParams(k *store.Kind) []string { return p.filterParams(p.KindOf(k.GVR)) }
+
+func (p *Planner) filterParams(own *Kind) []string {
+	if params, ok := p.params[own]; ok {
+		return params
+	}
+	return own.filterParams()
 }
 
 // Plan returns the plan of a query for the objects of a kind in a scope.
