@@ -186,7 +186,9 @@ func Schemas() map[schema.GroupResource]index.Schema {
 }
 
 // UnknownParameter returns a parameter of a query that has no meaning for the kind, empty where all have. Lists ignore such.
-func (s *Service) UnknownParameter(k *store.Kind, q *query.Query) string { return q.Unknown(s.planner.FilterParams(k)) }
+func (s *Service) UnknownParameter(k *store.Kind, q *query.Query) string {
+	return q.Unknown(s.planner.FilterParams(k))
+}
 
 // HasData reports whether objects of a kind are whole in the scope of a namespace only, and there for callers who may read
 // the kind itself: for such a kind the caller must set Scope.Data.
