@@ -102,6 +102,23 @@ func (c caller) do(ctx context.Context, method, path string, body any, headers .
 	return reply{resp.StatusCode, resp.Header, string(raw)}, err
 }
 
+// whenLoaded asks, and asks again while the answer is that the first list of the kind is under way, which it is for longer on a busy
+// machine: such an answer says when to come back.
+func (c caller) whenLoaded(ctx context.Context, method, path string, body any, headers ...string) (reply, error) {
+	for {
+		r, err := c.do(ctx, method, path, body, headers...)
+		if err != nil || r.code != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" ||
+			!strings.Contains(r.body, "first list is not complete yet") {
+			return r, err
+		}
+		select {
+		case <-ctx.Done():
+			return r, nil
+		case <-time.After(time.Second):
+		}
+	}
+}
+
 // must asks, and fails the test unless the answer has the code.
 func (c caller) must(t *testing.T, code int, method, path string, body any, headers ...string) reply {
 	t.Helper()

@@ -151,7 +151,7 @@ func (w *contentWorld) listen(ctx context.Context, t *testing.T, who asker, q co
 	if q.body != "" {
 		body = q.body
 	}
-	r, err := who.do(ctx, q.method, q.path, body, q.headers...)
+	r, err := who.whenLoaded(ctx, q.method, q.path, body, q.headers...)
 	switch {
 	case err != nil:
 		return found{q, nil, fmt.Sprintf("%s %s: %v", q.method, q.path, err)}

@@ -162,7 +162,7 @@ func (v visitor) ask(ctx context.Context, q question) (reply, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return v.do(ctx, q.method, q.path, body)
+	return v.whenLoaded(ctx, q.method, q.path, body)
 }
 
 var nameField = regexp.MustCompile(`"name":"[^"]*"`)
