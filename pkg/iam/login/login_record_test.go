@@ -68,7 +68,7 @@ func TestLoginsOfUsersWhoExistAreTakenDown(t *testing.T) { // S58
 	}
 	good, bad := api.list[0], api.list[1]
 	if good.GenerateName != "alice-" || good.Labels[iamapi.LabelUserReference] != "alice" || !good.Spec.Success || good.Spec.Type != iamapi.LoginToken ||
-		good.Spec.SourceIP != home || good.Spec.UserAgent != "console" || good.Spec.Reason != "" {
+		good.Spec.SourceIP != home || good.Spec.UserAgent != "console" || good.Spec.Reason != "authenticated successfully" {
 		t.Errorf("%+v", good)
 	}
 	if bad.Spec.Success || bad.Spec.Reason != "wrong password or code" || bad.Spec.SourceIP != enemy {

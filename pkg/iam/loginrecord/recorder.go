@@ -77,7 +77,7 @@ const reasonWrong = "wrong password or code"
 func reasonOf(err error) (reason string, counts bool) {
 	switch {
 	case err == nil:
-		return "", true
+		return "authenticated successfully", true
 	case errors.Is(err, iam.ErrCredentials):
 		return reasonWrong, true
 	case errors.Is(err, iam.ErrLimited):
