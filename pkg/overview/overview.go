@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,7 +44,10 @@ func apis(group, resource string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}
 }
 
-const rbacGroup = "rbac.authorization.k8s.io"
+// iam is a kind of the platform's own: the native roles are the mirrors of these, and those of Kubernetes itself.
+func iam(resource string) schema.GroupVersionResource {
+	return iamv1beta1.SchemeGroupVersion.WithResource(resource)
+}
 
 // counted is a kind that an overview counts.
 type counted struct {
@@ -111,14 +115,13 @@ func (s Sample) MarshalJSON() ([]byte, error) {
 // Cluster counts what is in the cluster.
 func (s *Service) Cluster(ctx context.Context) (*Metrics, error) {
 	kinds := append([]counted{{"namespace", core("namespaces")}}, inBoth()...)
-	kinds = append(kinds, counted{"clusterrolebinding", apis(rbacGroup, "clusterrolebindings")},
-		counted{"clusterrole", apis(rbacGroup, "clusterroles")})
+	kinds = append(kinds, counted{"clusterrolebinding", iam("clusterrolebindings")}, counted{"clusterrole", iam("clusterroles")})
 	return s.metrics(ctx, "cluster_", kinds, "")
 }
 
 // Namespace counts what is in a namespace.
 func (s *Service) Namespace(ctx context.Context, namespace string) (*Metrics, error) {
-	kinds := append(inBoth(), counted{"role", apis(rbacGroup, "roles")}, counted{"rolebinding", apis(rbacGroup, "rolebindings")})
+	kinds := append(inBoth(), counted{"role", iam("roles")}, counted{"rolebinding", iam("rolebindings")})
 	return s.metrics(ctx, "namespace_", kinds, namespace)
 }
 

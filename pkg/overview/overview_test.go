@@ -24,12 +24,12 @@ func object(namespace, name string) string {
 // objects are three pods, two of them in the namespace a, and some of the other kinds.
 func objects() map[string][]any {
 	return map[string][]any{
-		"/api/v1/namespaces":                              {object("", "a"), object("", "b")},
-		"/api/v1/pods":                                    {object("a", "p1"), object("a", "p2"), object("b", "p1")},
-		"/apis/apps/v1/deployments":                       {object("a", "d"), object("ab", "d")},
-		"/apis/networking.k8s.io/v1/ingresses":            {object("b", "i")},
-		"/apis/rbac.authorization.k8s.io/v1/clusterroles": {object("", "r1"), object("", "r2"), object("", "r3"), object("", "r4")},
-		"/apis/rbac.authorization.k8s.io/v1/roles":        {object("a", "r")},
+		"/api/v1/namespaces":                           {object("", "a"), object("", "b")},
+		"/api/v1/pods":                                 {object("a", "p1"), object("a", "p2"), object("b", "p1")},
+		"/apis/apps/v1/deployments":                    {object("a", "d"), object("ab", "d")},
+		"/apis/networking.k8s.io/v1/ingresses":         {object("b", "i")},
+		"/apis/iam.kubesphere.io/v1beta1/clusterroles": {object("", "r1"), object("", "r2"), object("", "r3"), object("", "r4")},
+		"/apis/iam.kubesphere.io/v1beta1/roles":        {object("a", "r")},
 	}
 }
 
@@ -39,7 +39,7 @@ func service(t *testing.T, broken ...string) *Service {
 	st := kapistest.NewStore(t, objects(), broken...)
 	all := append(inBoth(), counted{"", core("namespaces")}, counted{"", core("resourcequotas")})
 	for _, resource := range []string{"clusterroles", "clusterrolebindings", "roles", "rolebindings"} {
-		all = append(all, counted{"", apis(rbacGroup, resource)})
+		all = append(all, counted{"", iam(resource)})
 	}
 	for _, k := range all {
 		for !slices.Contains(broken, path(k)) {
@@ -58,7 +58,7 @@ func path(k counted) string {
 	if k.gvr.Group == "" {
 		return "/api/v1/" + k.gvr.Resource
 	}
-	return "/apis/" + k.gvr.Group + "/v1/" + k.gvr.Resource
+	return "/apis/" + k.gvr.GroupVersion().String() + "/" + k.gvr.Resource
 }
 
 // values returns the counts by the names of metrics, which must be unique.
@@ -135,7 +135,7 @@ func TestAKindThatIsNotKnownIsLeftOutAndNamed(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	q, err := s.NamespaceQuota(t.Context(), "a")
-	if err != nil || !slices.Equal(q.Lacks(), []string{"pods", "deployments.apps"}) || len(q.Data.Used) != 7 {
+	if err != nil || !slices.Equal(q.Lacks(), []string{"pods", "deployments.apps"}) || len(q.Data.Used) != 8 {
 		t.Errorf("%+v, %v", q, err)
 	}
 }
@@ -183,15 +183,15 @@ func TestQuotasAreCountedBesideTheirLimits(t *testing.T) {
 		want string
 	}{
 		{"Limited", func() (*Quota, error) { return s.NamespaceQuota(t.Context(), "a") }, `{"namespace":"a","data":{` +
-			`"used":{"count/cronjobs.batch":"0","count/daemonsets.apps":"0","count/deployments.apps":"1","count/ingresses.networking.k8s.io":"0","count/jobs.batch":"0","count/pods":"2",` +
+			`"used":{"count/cronjobs.batch":"0","count/daemonsets.apps":"0","count/deployments.apps":"1","count/ingresses.extensions":"0","count/ingresses.networking.k8s.io":"0","count/jobs.batch":"0","count/pods":"2",` +
 			`"count/services":"0","count/statefulsets.apps":"0","limits.cpu":"1500m","persistentvolumeclaims":"0","requests.memory":"0"},` +
 			`"hard":{"count/deployments.apps":"1","count/pods":"10","limits.cpu":"3","requests.memory":"1Gi"},` +
 			`"left":{"count/deployments.apps":"0","count/pods":"8","limits.cpu":"1500m","requests.memory":"1Gi"}}}`},
 		{"Unlimited", func() (*Quota, error) { return s.NamespaceQuota(t.Context(), "none") }, `{"namespace":"none","data":{` +
-			`"used":{"count/cronjobs.batch":"0","count/daemonsets.apps":"0","count/deployments.apps":"0","count/ingresses.networking.k8s.io":"0","count/jobs.batch":"0","count/pods":"0",` +
+			`"used":{"count/cronjobs.batch":"0","count/daemonsets.apps":"0","count/deployments.apps":"0","count/ingresses.extensions":"0","count/ingresses.networking.k8s.io":"0","count/jobs.batch":"0","count/pods":"0",` +
 			`"count/services":"0","count/statefulsets.apps":"0","persistentvolumeclaims":"0"}}}`},
 		{"Cluster", func() (*Quota, error) { return s.ClusterQuota(t.Context()) }, `{"namespace":"\"\"","data":{` +
-			`"used":{"count/cronjobs.batch":"0","count/daemonsets.apps":"0","count/deployments.apps":"2","count/ingresses.networking.k8s.io":"1","count/jobs.batch":"0","count/pods":"3",` +
+			`"used":{"count/cronjobs.batch":"0","count/daemonsets.apps":"0","count/deployments.apps":"2","count/ingresses.extensions":"1","count/ingresses.networking.k8s.io":"1","count/jobs.batch":"0","count/pods":"3",` +
 			`"count/services":"0","count/statefulsets.apps":"0","persistentvolumeclaims":"0"}}}`},
 	} {
 		q, err := c.get()

@@ -46,6 +46,7 @@ func limited() []struct {
 		{"count/jobs.batch", apis("batch", "jobs")},
 		{"count/cronjobs.batch", apis("batch", "cronjobs")},
 		{"count/ingresses.networking.k8s.io", apis("networking.k8s.io", "ingresses")},
+		{"count/ingresses.extensions", apis("networking.k8s.io", "ingresses")}, // the name that it had before, which pages read
 		{"persistentvolumeclaims", core("persistentvolumeclaims")},
 	}
 }
