@@ -1,8 +1,9 @@
 // Package builtinrole makes the roles that every workspace and every managed namespace has, from the patterns in
 // BuiltinRoles, and updates them when a pattern changes.
 //
-// A role has the fingerprint of its pattern in an annotation. So nothing is compared or computed while nothing changes,
-// and rules that a user added to a built-in role of an older installation stay until its pattern changes. A deleted
+// A role has the fingerprint of the rights of its pattern in an annotation. So nothing is computed while these do not change,
+// and rules that a user added to a built-in role of an older installation stay until they do. Labels and annotations that a role
+// lacks are added at any time. A deleted
 // pattern deletes no role: with the definition of BuiltinRoles all patterns are deleted, and all users would lose their
 // rights.
 package builtinrole
@@ -15,6 +16,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -39,7 +41,8 @@ type Pattern struct {
 	annotations map[string]string
 	templates   *iamv1beta1.AggregationRoleTemplates
 	rules       []rbacv1.PolicyRule
-	fingerprint string
+	fingerprint string   // of what it gives
+	role        embedded // as it is in the BuiltinRole
 }
 
 // embedded is the role in a BuiltinRole. The two kinds have the same fields.
@@ -111,24 +114,30 @@ func read(b *iamv1beta1.BuiltinRole, kind string) (p Pattern, ok bool, err error
 	if err != nil {
 		return p, false, fmt.Errorf("read targetSelector: %w", err)
 	}
-	text, err := json.Marshal(e)
-	if err != nil {
-		return p, false, fmt.Errorf("take its fingerprint: %w", err)
-	}
-	sum := sha256.Sum256(text)
 	rules, wrong := iamv1beta1.ValidRules(e.Rules)
 	p = Pattern{
 		Name: e.Metadata.Name, builtin: b.Name, target: target, scope: iamv1beta1.ScopeNamespace, labels: e.Metadata.Labels,
 		annotations: e.Metadata.Annotations,
-		templates:   e.Templates, rules: rules, fingerprint: hex.EncodeToString(sum[:]),
+		templates:   e.Templates, rules: rules, fingerprint: e.fingerprint(nil, nil), role: e,
 	}
 	if kind == iamv1beta1.KindWorkspaceRole {
 		p.scope = iamv1beta1.ScopeWorkspace
 	}
-	// These labels say where the role belongs and who made it: a pattern must not set them.
+	// The label says where the role belongs: a pattern must not set it.
+	p.labels = maps.Clone(p.labels)
 	delete(p.labels, tenantv1beta1.LabelWorkspace)
-	delete(p.annotations, tenantv1beta1.AnnotationCreator)
 	return p, true, wrong
+}
+
+// fingerprint identifies the role by all that it gives, and by these labels and annotations in the place of its own.
+func (e embedded) fingerprint(labels, annotations map[string]string) string {
+	e.Metadata.Labels, e.Metadata.Annotations = labels, annotations
+	text, err := json.Marshal(e)
+	if err != nil {
+		return "" // impossible: it was decoded from JSON
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 // For returns the patterns whose roles are for an object with these labels. Of several patterns for a role of one name the

@@ -2,6 +2,8 @@ package builtinrole_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"slices"
 	"strings"
@@ -28,7 +30,7 @@ func builtin(name, role string) *iamv1beta1.BuiltinRole {
 	return b
 }
 
-const dev = `{"kind":"Role","metadata":{"name":"dev","labels":{"kubesphere.io/workspace":"x","l":"1"},"annotations":{"kubesphere.io/creator":"x","a":"1"}},
+const dev = `{"kind":"Role","metadata":{"name":"dev","labels":{"kubesphere.io/workspace":"x","l":"1"},"annotations":{"kubesphere.io/creator":"system","a":"1"}},
 "aggregationRoleTemplates":{"templateNames":["named"],"roleSelector":{"matchLabels":{"to":"dev"}}},"rules":[{"verbs":["own"],"apiGroups":[""],"resources":["pods"]}]}`
 
 func template(name, to string) *iamv1beta1.RoleTemplate {
@@ -118,7 +120,7 @@ func TestARoleIsMadeWhole(t *testing.T) {
 	if got := verbs(role.Rules); !slices.Equal(got, []string{"named", "own", "selected"}) {
 		t.Errorf("it grants %v", got)
 	}
-	if role.Labels["kubesphere.io/workspace"] != "" || role.Annotations["kubesphere.io/creator"] != "" || role.Labels["l"] != "1" || role.Annotations["a"] != "1" {
+	if role.Labels["kubesphere.io/workspace"] != "" || role.Annotations["kubesphere.io/creator"] != "system" || role.Labels["l"] != "1" || role.Annotations["a"] != "1" {
 		t.Errorf("its metadata is %+v", role.ObjectMeta)
 	}
 	if changed, err := aggregation.Aggregate(aggregation.Role{Meta: role, Templates: role.AggregationRoleTemplates, Rules: &role.Rules},
@@ -135,6 +137,8 @@ func TestARoleIsKeptTrue(t *testing.T) {
 		writes int64
 	}{
 		"NothingChanged":             {"", dev, []string{"named", "own", "selected"}, 0},
+		"SomebodyTookAnAnnotation":   {`{"metadata":{"annotations":{"kubesphere.io/creator":null}}}`, dev, []string{"named", "own", "selected"}, 1},
+		"SomebodyDescribedIt":        {`{"metadata":{"annotations":{"a":"2"}}}`, dev, []string{"named", "own", "selected"}, 0},
 		"SomebodyTookItsSelector":    {`{"aggregationRoleTemplates":{"roleSelector":null}}`, dev, []string{"named", "own", "selected"}, 1},
 		"SomebodyTookANamedTemplate": {`{"aggregationRoleTemplates":{"templateNames":["selected"]}}`, dev, []string{"named", "own", "selected"}, 1},
 		"ThePatternGrantsLess": {"", `{"kind":"Role","metadata":{"name":"dev"},"aggregationRoleTemplates":{"templateNames":["named"]},"rules":[]}`,
@@ -167,6 +171,36 @@ func TestARoleIsKeptTrue(t *testing.T) {
 				t.Errorf("a second time wrote %d times", n)
 			}
 		})
+	}
+}
+
+// A role of an earlier version, to which a user added a rule: its fingerprint has the annotations of the pattern of its time, and the
+// present pattern has more of them. It is completed, and keeps the rule and its own description.
+func TestARoleOfAnEarlierVersionIsCompleted(t *testing.T) {
+	pattern := func(annotations string) string {
+		return `{"kind":"Role","metadata":{"name":"dev","annotations":` + annotations + `},"rules":[{"verbs":["own"],"apiGroups":[""],"resources":["pods"]}]}`
+	}
+	earlier := sha256.Sum256([]byte(`{"kind":"Role","metadata":{"name":"dev","annotations":{"kubesphere.io/description":"Old."}},` +
+		`"rules":[{"verbs":["own"],"apiGroups":[""],"resources":["pods"]}]}`))
+	rule := func(verb string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{""}, Resources: []string{"pods"}}
+	}
+	for _, length := range []int{16, 64} {
+		role := &iamv1beta1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "p", Name: "dev", Annotations: map[string]string{
+			builtinrole.AnnotationPattern: hex.EncodeToString(earlier[:])[:length], "kubesphere.io/description": "Old."}},
+			Rules: []rbacv1.PolicyRule{rule("own"), rule("added")}}
+		f := controllertest.New(t, nil, builtin("b", pattern(`{"kubesphere.io/creator":"system","kubesphere.io/description":"New."}`)), role)
+		p := patterns(t, f.Client, "Role")[0]
+		if _, err := p.Keep(ctx, f.Client, &iamv1beta1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "p", Name: "dev"}}); err != nil {
+			t.Fatal(err)
+		}
+		f.Has(role)
+		if got := verbs(role.Rules); !slices.Equal(got, []string{"added", "own"}) {
+			t.Errorf("%d digits: it grants %v", length, got)
+		}
+		if a := role.Annotations; a["kubesphere.io/creator"] != "system" || a["kubesphere.io/description"] != "Old." {
+			t.Errorf("%d digits: its annotations are %v", length, a)
+		}
 	}
 }
 

@@ -21,6 +21,9 @@ import (
 // AnnotationPattern is the annotation of a role with the fingerprint of its pattern.
 const AnnotationPattern = "kapis.dev/builtin-role"
 
+// annotationDescription was the only annotation of the patterns that earlier versions had.
+const annotationDescription = "kubesphere.io/description"
+
 // ErrTaken says that a role of another workspace has the role's name.
 var ErrTaken = errors.New("the name belongs to a role of another workspace")
 
@@ -64,8 +67,8 @@ func (p *Pattern) Keep(ctx context.Context, c client.Client, want client.Object)
 func (p *Pattern) apply(ctx context.Context, c client.Reader, role client.Object) (bool, error) {
 	templates, rules := fields(role)
 	was := role.GetAnnotations()[AnnotationPattern]
-	if p.madeFrom(was) && p.selects(*templates) {
-		return false, nil
+	if p.madeFrom(role) && p.selects(*templates) {
+		return p.complete(role), nil
 	}
 	next := p.templates.DeepCopy()
 	if was == "" { // an older installation's role, or a new one: its rules stay
@@ -91,13 +94,34 @@ func (p *Pattern) apply(ctx context.Context, c client.Reader, role client.Object
 	return true, nil
 }
 
-// earlierFingerprint is the length of the fingerprints of earlier versions, which are prefixes of the current ones.
+// complete adds the labels and annotations of the pattern that the role lacks, and reports whether there were any. Values that differ
+// stay: they may be a user's.
+func (p *Pattern) complete(role client.Object) bool {
+	had := len(role.GetLabels()) + len(role.GetAnnotations())
+	role.SetLabels(with(p.labels, role.GetLabels()))
+	role.SetAnnotations(with(p.annotations, role.GetAnnotations()))
+	return len(role.GetLabels())+len(role.GetAnnotations()) != had
+}
+
+// earlierFingerprint is the length of the fingerprints of the first version, which are prefixes of those of the second.
 const earlierFingerprint = 16
 
-// madeFrom reports whether a fingerprint is that of the pattern. One of an earlier version counts too: otherwise the rules that a user
-// has added to such a role would be lost.
-func (p *Pattern) madeFrom(fingerprint string) bool {
-	return fingerprint == p.fingerprint || len(fingerprint) == earlierFingerprint && strings.HasPrefix(p.fingerprint, fingerprint)
+// madeFrom reports whether a role was made from a pattern that gives the same. Earlier versions had labels and annotations in their
+// fingerprints, and these count too: otherwise the rules that a user has added to such a role would be lost.
+func (p *Pattern) madeFrom(role client.Object) bool {
+	was := role.GetAnnotations()[AnnotationPattern]
+	if was == p.fingerprint {
+		return true
+	}
+	if len(was) < earlierFingerprint {
+		return false
+	}
+	described := map[string]string{}
+	if text, ok := role.GetAnnotations()[annotationDescription]; ok {
+		described[annotationDescription] = text
+	}
+	m := p.role.Metadata
+	return strings.HasPrefix(p.role.fingerprint(m.Labels, m.Annotations), was) || strings.HasPrefix(p.role.fingerprint(m.Labels, described), was)
 }
 
 // selects reports whether a role's templates include those of the pattern.

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 )
 
 const (
@@ -32,6 +33,9 @@ const (
 	phaseKey = "kapis.dev/first-start"
 	creating = "creating"
 	done     = "done"
+
+	// creatorSystem is the creator of what no user made.
+	creatorSystem = "system"
 )
 
 // errPassword is an error for which retries are no use.
@@ -84,8 +88,11 @@ func (a *Admin) Start(ctx context.Context) error {
 // start continues where it stopped.
 func (a *Admin) ensure(ctx context.Context) error {
 	secret, err := a.marker(ctx)
-	if err != nil || secret.Annotations[phaseKey] != creating {
+	if err != nil {
 		return err
+	}
+	if secret.Annotations[phaseKey] != creating {
+		return a.complete(ctx)
 	}
 	password, generated := string(secret.Data[adminPasswordKey]), true
 	if password == "" {
@@ -101,6 +108,23 @@ func (a *Admin) ensure(ctx context.Context) error {
 	secret.Annotations[phaseKey] = done
 	if err := a.Client.Patch(ctx, secret, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("mark the first start as done: %w", err)
+	}
+	return nil
+}
+
+// complete notes on the user of an earlier first start who made it. Clients leave users without that annotation out of some lists.
+func (a *Admin) complete(ctx context.Context) error {
+	u := &iamv1beta1.User{}
+	if err := a.Live.Get(ctx, types.NamespacedName{Name: AdminName}, u); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if _, ok := u.Annotations[tenantv1beta1.AnnotationCreator]; ok {
+		return nil
+	}
+	before := u.DeepCopy()
+	metav1.SetMetaDataAnnotation(&u.ObjectMeta, tenantv1beta1.AnnotationCreator, creatorSystem)
+	if err := a.Client.Patch(ctx, u, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("annotate user %q: %w", AdminName, err)
 	}
 	return nil
 }
@@ -175,6 +199,7 @@ func (a *Admin) create(ctx context.Context, password string, generated bool) err
 	u := &iamv1beta1.User{
 		ObjectMeta: metav1.ObjectMeta{Name: AdminName, Annotations: map[string]string{
 			iamv1beta1.AnnotationLastPasswordChangeTime: a.Now().UTC().Format(time.RFC3339),
+			tenantv1beta1.AnnotationCreator:             creatorSystem,
 		}},
 		Spec: iamv1beta1.UserSpec{Email: AdminName + "@example.com", Password: hash},
 	}

@@ -119,7 +119,7 @@ func TestALaterStartChangesNothing(t *testing.T) {
 	t.Run("AnAdminThatIsThereStays", func(t *testing.T) {
 		a := first(t, person("admin", "whatever"))
 		start(t, a)
-		if u := a.user(t); u.Spec.Password != "whatever" || len(u.Annotations) != 0 {
+		if u := a.user(t); u.Spec.Password != "whatever" || len(u.Annotations) != 1 || u.Annotations["kubesphere.io/creator"] != "system" {
 			t.Errorf("the admin became %+v", u)
 		}
 	})
