@@ -10,6 +10,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/resource/page"
+	"kapis.dev/ks-apiserver/pkg/resource/table"
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
@@ -21,6 +22,10 @@ func (h *Handler) list(r *http.Request, a *access) (any, error) {
 		return nil, err
 	}
 	q, err := query.Parse(values)
+	if err != nil {
+		return nil, err
+	}
+	form, err := table.FormFor(r.Header, q)
 	if err != nil {
 		return nil, err
 	}
@@ -39,15 +44,28 @@ func (h *Handler) list(r *http.Request, a *access) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if form != nil {
+		return h.Resources.Tables.For(ctx, a.kind, scope, form).Page(p, following(p, q)), nil
+	}
 	return p.Native(following(p, q)), nil
 }
 
 // get answers a request for one object.
 func (h *Handler) get(r *http.Request, a *access) (any, error) {
-	if err := h.authorize(r.Context(), a); err != nil {
+	ctx := r.Context()
+	if err := h.authorize(ctx, a); err != nil {
 		return nil, err
 	}
-	return h.Resources.Get(r.Context(), a.kind, h.scope(a), a.name)
+	scope := h.scope(a)
+	o, err := h.Resources.Get(ctx, a.kind, scope, a.name)
+	if err != nil || !table.Requested(r.Header) {
+		return o, err
+	}
+	form, err := table.FormOf(r.URL.Query().Get(table.ParamInclude))
+	if err != nil {
+		return nil, err
+	}
+	return h.Resources.Tables.For(ctx, a.kind, scope, form).Object(o), nil
 }
 
 // parameters returns those of a query as the engine takes them. What differs from docs/queries.md is what clients of Kubernetes expect:

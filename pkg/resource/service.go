@@ -12,6 +12,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
 	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/resource/table"
 	"kapis.dev/ks-apiserver/pkg/resource/watch"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store"
@@ -60,6 +61,8 @@ func (o Options) withDefaults() Options {
 type Service struct {
 	// Streams opens watches and live pages of the same objects.
 	Streams *watch.Streams
+	// Tables has the columns of kinds, for clients that ask for Tables.
+	Tables *table.Printers
 
 	store   *store.Store
 	planner *plan.Planner
@@ -75,7 +78,8 @@ func New(s *store.Store, o Options) *Service {
 		store: s, options: o, planner: plan.New(s, kind.All()), results: lru.New[*result](resultBounds),
 		pages: page.NewCache(o.MaxInFlight, o.MaxBytes),
 	}
-	out.Streams = watch.NewStreams(out.planner, out.pages.Responses(), out.List)
+	out.Tables = table.NewPrinters(s, out.planner)
+	out.Streams = watch.NewStreams(out.planner, out.pages.Responses(), out.Tables, out.List)
 	return out
 }
 

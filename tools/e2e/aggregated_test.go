@@ -206,6 +206,30 @@ func TestAggregatedQueriesThroughKubeAPIServer(t *testing.T) {
 			t.Errorf("got %s", out)
 		}
 	})
+	t.Run("kubectl get prints our tables", func(t *testing.T) { // O33
+		mustKubectlAt(t, tableObjects, "apply", "-n", ns, "-f", "-")
+		t.Cleanup(func() {
+			_, _ = kubectlAt(context.Background(), tableObjects, "delete", "-n", ns, "--ignore-not-found", "-f", "-")
+		})
+		for _, kind := range []string{"pods", "configmaps", "secrets", "services", "endpointslices", "deployments", "replicasets", "jobs", "cronjobs",
+			"persistentvolumeclaims", "nodes", "namespaces", "roles", "rolebindings"} {
+			theirs := kind
+			if strings.HasPrefix(kind, "role") {
+				theirs += ".rbac.authorization.k8s.io"
+			}
+			eventually(t, kind+" are shown as kube-apiserver shows them", func(ctx context.Context) error {
+				mine, err := kubectlAt(ctx, "", "get", kind+".query.kapis.dev", "-n", ns, "-o", "wide")
+				if err != nil {
+					return err
+				}
+				core, err := kubectlAt(ctx, "", "get", theirs, "-n", ns, "-o", "wide")
+				if err == nil && (mine != core || core == "") {
+					err = fmt.Errorf("got\n%s, want\n%s", mine, core) // also while an age changes between the two
+				}
+				return err
+			})
+		}
+	})
 	t.Run("a Query", func(t *testing.T) { // O30
 		out := mustKubectlAt(t, "apiVersion: query.kapis.dev/v1alpha1\nkind: Query\nmetadata: {generateName: q-}\nspec: {resource: pods, namespace: "+ns+
 			", sortBy: [name]}\n", "create", "-f", "-", "-o", "json")
@@ -318,6 +342,47 @@ func TestAggregatedQueriesThroughKubeAPIServer(t *testing.T) {
 		mustKubectlAt(t, "", "api-resources", "-o", "name")
 	})
 }
+
+// tableObjects are objects of the kinds whose tables are compared.
+const tableObjects = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: table}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: table}}
+  template: {metadata: {labels: {app: table}}, spec: {containers: [{name: c, image: example/c}, {name: d, image: example/d}]}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: table}
+spec: {suspend: true, parallelism: 2, template: {spec: {restartPolicy: Never, containers: [{name: c, image: example/c}]}}}
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: table}
+spec: {schedule: "0 3 1 1 *", suspend: true, jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: example/c}]}}}}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: table}
+spec: {type: NodePort, selector: {app: table}, ports: [{port: 80}]}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: table}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: table}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: table}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: table}
+subjects: [{kind: ServiceAccount, name: default}, {kind: User, name: table-reader, apiGroup: rbac.authorization.k8s.io}]
+`
 
 // sameLines reports whether two texts have the same lines, in any order.
 func sameLines(a, b string) bool {

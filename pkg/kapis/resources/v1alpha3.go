@@ -12,6 +12,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/resource/table"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -79,6 +80,10 @@ func (h *V1alpha3) list(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	form, err := table.FormFor(r.Request.Header, q)
+	if err != nil {
+		return nil, err
+	}
 	kind, err := h.Resources.Catalog().ByName(ctx, plural)
 	if err != nil {
 		return nil, err
@@ -99,6 +104,9 @@ func (h *V1alpha3) list(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if form != nil {
+		return h.Resources.Tables.For(ctx, kind, scope, form).Page(page, ""), nil
+	}
 	return page.Items(), nil
 }
 
@@ -110,7 +118,15 @@ func (h *V1alpha3) get(r *restful.Request) (any, error) {
 		return nil, err
 	}
 	scope.Data = h.mayReadData(ctx, kind, scope)
-	return h.Resources.Get(ctx, kind, scope, name)
+	o, err := h.Resources.Get(ctx, kind, scope, name)
+	if err != nil || !table.Requested(r.Request.Header) {
+		return o, err
+	}
+	form, err := table.FormOf(r.QueryParameter(table.ParamInclude))
+	if err != nil {
+		return nil, err
+	}
+	return h.Resources.Tables.For(ctx, kind, scope, form).Object(o), nil
 }
 
 // mayReadData reports whether the caller may do the same to the kind itself. A rule for this group opens its routes for every kind,

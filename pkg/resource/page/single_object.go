@@ -38,6 +38,9 @@ func (o *Object) Respond(w http.ResponseWriter, r *http.Request) {
 	o.responses.Send(w, r, &c)
 }
 
+// Responses returns what all answers share.
+func (o *Object) Responses() *httpcache.Responses { return o.responses }
+
 // Object returns the answer of one object.
 func (c *Cache) Object(r *index.Record) *Object {
 	return &Object{JSON: r.JSON, record: r, responses: c.responses}

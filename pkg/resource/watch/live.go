@@ -16,6 +16,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/resource/projection"
+	"kapis.dev/ks-apiserver/pkg/resource/table"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
 )
@@ -38,6 +39,7 @@ type Live struct {
 	scope      plan.Scope
 	query      *query.Query           // without projection: items are identified by fields that they don't show, too
 	projection *projection.Projection // nil for whole objects
+	printer    *table.Printer         // nil for objects as they are; else items are rows of a Table
 	from       *store.Watch
 
 	lifetime                time.Duration
@@ -90,6 +92,11 @@ func (m *message) list(name string, n int, value func(i int) string) {
 
 // Live opens a live page.
 func (s *Streams) Live(ctx context.Context, k *store.Kind, scope plan.Scope, q *query.Query) (*Live, error) {
+	return s.live(ctx, k, scope, q, nil)
+}
+
+// live opens a live page whose items are what a printer makes of objects, if it is not nil.
+func (s *Streams) live(ctx context.Context, k *store.Kind, scope plan.Scope, q *query.Query, printer *table.Printer) (*Live, error) {
 	if q.Limit == query.All || q.Limit > maxLive {
 		v, _ := q.Param("limit")
 		return nil, query.Invalid("limit", v, "at most "+strconv.Itoa(maxLive)+" items on a live page: watch=true follows any number")
@@ -112,7 +119,7 @@ func (s *Streams) Live(ctx context.Context, k *store.Kind, scope plan.Scope, q *
 		return nil, err
 	}
 	x := &Live{
-		streams: s, kind: k, scope: scope, query: &whole, projection: shows, lifetime: lifetime,
+		streams: s, kind: k, scope: scope, query: &whole, projection: shows, printer: printer, lifetime: lifetime,
 		Wake: wakeEvery, Page: pageEvery, Check: beatEvery, Beat: beatEvery,
 	}
 	x.sums = shows != nil || plan.Own.Annotation != nil
@@ -246,6 +253,10 @@ func (x *Live) appendItem(dst []byte, p *page.Page, i int) []byte {
 
 // item returns an object of a page as it is shown, without a copy where it is the text of the cache.
 func (x *Live) item(p *page.Page, i int) string {
+	if x.printer != nil {
+		object := p.Object(i).String()
+		return x.printer.Row(object, string(x.appendItem(nil, p, i)))
+	}
 	if x.projection == nil {
 		return p.Object(i).String()
 	}
@@ -304,6 +315,9 @@ func (x *Live) message(s *shownPage) message {
 // whole returns the first message.
 func (x *Live) whole(s *shownPage) message {
 	m := x.message(s)
+	if x.printer != nil {
+		m.add(`,"columnDefinitions":`, x.printer.Columns())
+	}
 	m.list("items", s.Len(), func(i int) string { return x.item(s.Page, i) })
 	m.add("}")
 	return m

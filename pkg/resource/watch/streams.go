@@ -9,6 +9,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
 	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/resource/table"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
@@ -16,9 +17,14 @@ import (
 
 // Open returns the stream for a request for a list that stays open: a watch, where that was authorized, or a live page. It
 // is nil where one page is requested. name restricts a watch to the object of that name, empty for all. The caller must
-// close the stream, which its stream.Answer does.
+// close the stream, which its stream.Answer does. Objects are Tables, and items of a live page rows, for a client whose Accept
+// header prefers them.
 func (s *Streams) Open(ctx context.Context, h http.Header, k *store.Kind, scope plan.Scope, q *query.Query, watch bool,
 	name string) (stream.Source, error) {
+	form, err := s.form(h, q, watch)
+	if err != nil {
+		return nil, err
+	}
 	events := stream.WantsEvents(h)
 	if watch {
 		after := ""
@@ -28,6 +34,9 @@ func (s *Streams) Open(ctx context.Context, h http.Header, k *store.Kind, scope 
 		x, err := s.Watch(ctx, k, scope, named(q, name), after)
 		if err != nil {
 			return nil, err
+		}
+		if form != nil {
+			x.printer = s.tables.For(ctx, k, scope, form)
 		}
 		return x, nil
 	}
@@ -40,11 +49,23 @@ func (s *Streams) Open(ctx context.Context, h http.Header, k *store.Kind, scope 
 	case !live:
 		return nil, nil
 	}
-	x, err := s.Live(ctx, k, scope, q)
+	var printer *table.Printer
+	if form != nil {
+		printer = s.tables.For(ctx, k, scope, form)
+	}
+	x, err := s.live(ctx, k, scope, q, printer)
 	if err != nil {
 		return nil, err
 	}
 	return x, nil
+}
+
+// form returns the form of the Tables that a request for a stream prefers, nil for none.
+func (s *Streams) form(h http.Header, q *query.Query, watch bool) (*table.Form, error) {
+	if live, err := s.IsLive(q); !watch && !live {
+		return nil, err
+	}
+	return table.FormFor(h, q)
 }
 
 // named restricts a query to one name.
@@ -61,14 +82,15 @@ func named(q *query.Query, name string) *query.Query {
 type Streams struct {
 	planner   *plan.Planner
 	responses *httpcache.Responses
+	tables    *table.Printers
 	list      func(context.Context, *store.Kind, plan.Scope, *query.Query) (*page.Page, error)
 }
 
 // NewStreams returns streams whose live pages show what list returns.
-func NewStreams(p *plan.Planner, r *httpcache.Responses,
+func NewStreams(p *plan.Planner, r *httpcache.Responses, t *table.Printers,
 	list func(context.Context, *store.Kind, plan.Scope, *query.Query) (*page.Page, error),
 ) *Streams {
-	return &Streams{planner: p, responses: r, list: list}
+	return &Streams{planner: p, responses: r, tables: t, list: list}
 }
 
 // IsLive reports whether a query asks for a live page.

@@ -13,6 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/resource/table"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 	"kapis.dev/ks-apiserver/pkg/stream"
@@ -47,6 +48,7 @@ const (
 type Watching struct {
 	plan    *plan.Builder
 	options watchOptions
+	printer *table.Printer // nil for objects as they are
 	From    *store.Watch
 
 	At      uint64 // position up to which the client has been told
@@ -281,7 +283,11 @@ func atVersion(object redaction.Shown, version string) redaction.Shown {
 
 // event adds an event about an object.
 func (x *Watching) event(out *stream.Writer, typ, id string, object redaction.Shown) {
-	out.Event(typ, id, `{"type":"`, typ, `","object":`, x.plan.Projected(object), `}`)
+	shown := x.plan.Projected(object)
+	if x.printer != nil {
+		shown = x.printer.Event(object.String(), shown)
+	}
+	out.Event(typ, id, `{"type":"`, typ, `","object":`, shown, `}`)
 }
 
 // progress sends the client the version up to which it has seen everything.
@@ -297,6 +303,11 @@ func (x *Watching) bookmark(out *stream.Writer, more string) {
 	object := strconv.AppendQuote([]byte(`{"kind":`), k.Kind)
 	object = strconv.AppendQuote(append(object, `,"apiVersion":`...), k.GVR.GroupVersion().String())
 	object = strconv.AppendQuote(append(object, `,"metadata":{"resourceVersion":`...), x.version)
+	if x.printer != nil {
+		table := x.printer.Event(string(object)+more+"}}", string(object)+more+"}}")
+		out.Event(bookmark, x.version, `{"type":"BOOKMARK","object":`, table, `}`)
+		return
+	}
 	out.Event(bookmark, x.version, `{"type":"BOOKMARK","object":`, string(object), more, `}}}`)
 }
 

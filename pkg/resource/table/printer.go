@@ -1,0 +1,108 @@
+package table
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kapis.dev/ks-apiserver/pkg/recent"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+// mostDefinitions is how many layouts of custom resources are cached.
+const mostDefinitions = 512
+
+// Printers has the columns of all kinds.
+type Printers struct {
+	store   *store.Store
+	planner *plan.Planner
+
+	mu      sync.Mutex
+	defined *recent.Map[schema.GroupVersionResource, *definedLayout]
+}
+
+// NewPrinters returns the printers of the kinds of a store.
+func NewPrinters(s *store.Store, p *plan.Planner) *Printers {
+	return &Printers{store: s, planner: p, defined: recent.NewMap[schema.GroupVersionResource, *definedLayout](mostDefinitions)}
+}
+
+// For returns the printer of a kind's objects as a scope shows them: with the columns of built-in kinds that kubectl's users know, with
+// those that the definition of a custom resource names, or with the name and the age.
+func (p *Printers) For(ctx context.Context, k *store.Kind, scope plan.Scope, form *Form) *Printer {
+	l := layouts[k.GVR.GroupResource()]
+	if l == nil {
+		l = p.custom(ctx, k)
+	}
+	return &Printer{layout: l, form: *form, row: row{now: time.Now(), dataHidden: p.planner.HasData(k) && !p.planner.WithData(k, scope)}}
+}
+
+// Printer writes the objects of one answer as rows of a Table. One goroutine uses it.
+type Printer struct {
+	*layout
+	form Form
+	row  row
+	// titled says that an event of the answer had the columns.
+	titled bool
+}
+
+// Columns returns the JSON of the columns.
+func (p *Printer) Columns() string {
+	text, err := json.Marshal(p.columns)
+	if err != nil {
+		return "[]" // texts and numbers can always be encoded
+	}
+	return string(text)
+}
+
+// appendRow appends the row of an object. shown is what the row has of it where the client asked for whole objects.
+func (p *Printer) appendRow(dst []byte, object, shown string) []byte {
+	o := value(object)
+	p.row.cells = p.row.cells[:0]
+	p.cells(&p.row, o)
+	dst = append(dst, `{"cells":[`...)
+	dst = append(dst, p.row.cells...)
+	dst = append(dst, ']')
+	switch p.form.Object {
+	case Whole:
+		dst = append(append(dst, `,"object":`...), shown...)
+	case Metadata:
+		dst = append(dst, `,"object":{"kind":"PartialObjectMetadata","apiVersion":"`+apiVersion+`","metadata":`...)
+		meta := o.at("metadata")
+		if meta == "" {
+			meta = "{}"
+		}
+		dst = append(append(dst, meta...), '}')
+	case Nothing:
+		dst = append(dst, `,"object":null`...)
+	}
+	return append(dst, '}')
+}
+
+// Row returns the row of an object, as an item of a live page.
+func (p *Printer) Row(object, shown string) string {
+	p.row.now = time.Now()
+	return string(p.appendRow(nil, object, shown))
+}
+
+// Event returns the Table of the object of one event of a watch. The first one has the columns, and no other, as kube-apiserver sends them.
+func (p *Printer) Event(object, shown string) string {
+	p.row.now = time.Now()
+	dst := make([]byte, 0, 1024)
+	dst = append(dst, `{"kind":"Table","apiVersion":"`+apiVersion+`","metadata":{"resourceVersion":`...)
+	version := value(object).at("metadata", "resourceVersion")
+	if version == "" {
+		version = `""`
+	}
+	dst = append(append(dst, version...), `},"columnDefinitions":`...)
+	if p.titled {
+		dst = append(dst, "null"...)
+	} else {
+		dst, p.titled = append(dst, p.Columns()...), true
+	}
+	dst = p.appendRow(append(dst, `,"rows":[`...), object, shown)
+	return string(append(dst, "]}"...))
+}
