@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
@@ -62,6 +63,8 @@ func command() *cobra.Command {
 	f.IntVar(&listen.SecurePort, "secure-port", 0, "HTTPS port; 0 for none")
 	f.StringVar(&listen.CertFile, "tls-cert-file", "", "PEM `file` of the certificate of the HTTPS port")
 	f.StringVar(&listen.KeyFile, "tls-private-key", "", "PEM `file` of its key")
+	f.DurationVar(&listen.ShutdownDelay, "shutdown-delay-duration", time.Second,
+		"how long everything is still served after SIGTERM, while /readyz fails; longer than a load balancer takes to send clients elsewhere")
 
 	kube.LogFlags(cmd.PersistentFlags())
 

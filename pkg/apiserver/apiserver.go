@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/klog/v2"
 
@@ -21,6 +22,7 @@ type Server struct {
 	components *components
 	listeners  []net.Listener
 	stop       context.CancelFunc
+	delay      time.Duration
 }
 
 // New reads the kubeconfig, binds the ports, connects to the cluster and makes the server. ctx ends what New starts if Run is never
@@ -39,7 +41,7 @@ func New(ctx context.Context, cfg *config.Config, l Listen) (_ *Server, err erro
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{}
+	s := &Server{delay: l.ShutdownDelay}
 	for _, ln := range []net.Listener{insecure, secure} {
 		if ln != nil {
 			s.listeners = append(s.listeners, ln)
@@ -82,7 +84,7 @@ func (s *Server) Run(ctx context.Context) error {
 	for _, ln := range s.listeners {
 		klog.InfoS("serving", "address", ln.Addr().String(), "version", version.Get().GitVersion)
 	}
-	return serve(ctx, handler, s.listeners, s.components.drain)
+	return serve(ctx, handler, s.listeners, s.components.drain, s.delay)
 }
 
 func (s *Server) close() {

@@ -27,7 +27,8 @@ const (
 	idleTimeout       = 3 * time.Minute
 	maxHeaderBytes    = 32 << 10
 	drainTimeout      = 30 * time.Second
-	drainDelay        = time.Second
+	drainPoll         = 50 * time.Millisecond
+	closeTimeout      = time.Second
 )
 
 // Listen configures the ports.
@@ -39,10 +40,16 @@ type Listen struct {
 	// CertFile and KeyFile are PEM files, read again when they change. Where the aggregated API is served, they may be left out: clients
 	// of every name then get its certificate.
 	CertFile, KeyFile string
+	// ShutdownDelay is how long everything is still served once a stop was requested, while /readyz fails: what leads clients here, as a
+	// Service of Kubernetes does, needs this long to send them elsewhere. It is what kube-apiserver's flag shutdown-delay-duration is.
+	ShutdownDelay time.Duration
 }
 
 // open binds the ports. The error names the one that is in use.
 func (l Listen) open(ctx context.Context, peers *clientCA, aggregated *aggregatedTLS) (insecure, secure net.Listener, err error) {
+	if l.ShutdownDelay < 0 {
+		return nil, nil, fmt.Errorf("--shutdown-delay-duration is %v: it must not be negative", l.ShutdownDelay)
+	}
 	if l.InsecurePort == 0 && l.SecurePort == 0 {
 		return nil, nil, errors.New("nothing to serve: --insecure-port and --secure-port are both 0")
 	}
@@ -100,10 +107,10 @@ func secureConfig(certificate func() (*tls.Certificate, error), peers *clientCA,
 	return served
 }
 
-// serve answers requests until ctx is done, then drains: /readyz fails at once, streams are ended, and open requests may finish for
-// drainTimeout. The ports stay open meanwhile, for at least drainDelay, so that load balancers see /readyz fail before connections are
-// refused.
-func serve(ctx context.Context, handler http.Handler, listeners []net.Listener, d *drain) error {
+// serve answers requests until ctx is done, then drains. For delay only /readyz fails, and connections are closed after their answer, so that
+// load balancers and clients go elsewhere before connections are refused. Then the ports close, streams are ended, and open requests may finish
+// for drainTimeout.
+func serve(ctx context.Context, handler http.Handler, listeners []net.Listener, d *drain, delay time.Duration) error {
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	srv := &http.Server{
@@ -128,12 +135,24 @@ func serve(ctx context.Context, handler http.Handler, listeners []net.Listener, 
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
+	klog.InfoS("stopping: not ready any more, and still serving", "delay", delay)
+	d.announce()
+	d.sleep(delay)
 	klog.InfoS("stopping: open requests may finish", "open", d.open.Load(), "timeout", drainTimeout)
-	d.begin()
-	finished := d.wait(drainDelay, drainTimeout)
-	end, stop := context.WithTimeout(base, drainDelay)
+	// Before streams end: a client that continues one then does so on a new connection, which leads to another replica.
+	srv.SetKeepAlivesEnabled(false)
+	end, stop := context.WithCancel(base)
 	defer stop()
-	if srv.Shutdown(end) != nil {
+	closed := make(chan struct{})
+	go func() {
+		_ = srv.Shutdown(end)
+		close(closed)
+	}()
+	d.begin()
+	finished := d.wait(drainTimeout)
+	select {
+	case <-closed:
+	case <-time.After(closeTimeout):
 		_ = srv.Close() // connections without a request yet
 	}
 	if !finished {
@@ -153,19 +172,22 @@ func (klogWriter) Write(p []byte) (int, error) {
 
 // drain counts the open requests, and ends streams. Requests for health do not count, because they go on while the others finish.
 type drain struct {
-	open    atomic.Int64
-	started context.Context
-	begin   context.CancelFunc
+	open atomic.Int64
+	// announced is done once a stop was requested; started once streams end and the last requests are waited for.
+	announced, started context.Context
+	announce, begin    context.CancelFunc
+	sleep              func(time.Duration)
 }
 
 func newDrain() *drain {
-	d := &drain{}
+	d := &drain{sleep: time.Sleep}
+	d.announced, d.announce = context.WithCancel(context.Background())
 	d.started, d.begin = context.WithCancel(context.Background())
 	return d
 }
 
 func (d *drain) fault() error {
-	if d.started.Err() != nil {
+	if d.announced.Err() != nil {
 		return errors.New("the server is stopping")
 	}
 	return nil
@@ -173,6 +195,10 @@ func (d *drain) fault() error {
 
 func (d *drain) count(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if d.announced.Err() != nil && r.Header.Get("Upgrade") == "" {
+			// The client's next request goes where it is led to then. HTTP/2 says this by GOAWAY (RFC 9113, 6.8), which net/http sends for it.
+			w.Header().Set("Connection", "close")
+		}
 		if isHealth(r.URL.Path) {
 			next.ServeHTTP(w, r)
 			return
@@ -183,24 +209,19 @@ func (d *drain) count(next http.Handler) http.Handler {
 	})
 }
 
-// wait returns once no request is open, not before least, and reports whether that was before most.
-func (d *drain) wait(least, most time.Duration) bool {
+// wait returns once no request is open, and reports whether that was before most had passed.
+func (d *drain) wait(most time.Duration) bool {
 	deadline := time.After(most)
-	tick := time.NewTicker(least / 20)
+	tick := time.NewTicker(drainPoll)
 	defer tick.Stop()
-	early := time.After(least)
-	for {
+	for d.open.Load() != 0 {
 		select {
-		case <-early:
-			early = nil
 		case <-tick.C:
-			if early == nil && d.open.Load() == 0 {
-				return true
-			}
 		case <-deadline:
 			return d.open.Load() == 0
 		}
 	}
+	return true
 }
 
 // certificateFile is a certificate that is read again when its file changes, so that a renewed one is served without a restart.

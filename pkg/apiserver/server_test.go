@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"bufio"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -30,24 +31,30 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-func TestOpenRequestsFinishAndReadinessTurnsBeforeThePortCloses(t *testing.T) {
+func TestAStopIsAnnouncedBeforeThePortCloses(t *testing.T) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := newDrain()
-	entered, finish := make(chan struct{}), make(chan struct{})
+	entered, finish, delay := make(chan struct{}), make(chan struct{}), make(chan time.Duration)
+	d.sleep = func(asked time.Duration) { delay <- asked }
 	mux := http.NewServeMux()
+	mux.HandleFunc("/quick", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("/slow", func(w http.ResponseWriter, _ *http.Request) {
 		close(entered)
 		<-finish
 		_, _ = io.WriteString(w, "whole")
 	})
+	mux.HandleFunc("/stream", func(w http.ResponseWriter, _ *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		<-d.started.Done()
+	})
 	mux.Handle("/readyz", health{checks: func() []check { return []check{{name: "shutdown", vital: true, fault: d.fault}} }})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, mux, []net.Listener{ln}, d) }()
+	go func() { ended <- serve(ctx, mux, []net.Listener{ln}, d, time.Minute) }()
 	get := func(path string) (int, string, error) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+ln.Addr().String()+path, nil)
 		if err != nil {
@@ -73,11 +80,26 @@ func TestOpenRequestsFinishAndReadinessTurnsBeforeThePortCloses(t *testing.T) {
 		slow <- body
 	}()
 	<-entered
-	stop()
-	<-d.started.Done()
-	if code, body, err := get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "[-]shutdown failed") {
-		t.Errorf("while it drains: %d %s %v", code, body, err)
+	stream := openStream(t, ln.Addr().String())
+	if closes, err := closed(t, "http://"+ln.Addr().String()+"/quick"); closes || err != nil {
+		t.Errorf("before the stop a connection is closed after its answer: %v, %v", closes, err)
 	}
+	stop()
+	<-d.announced.Done()
+	if code, body, err := get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "[-]shutdown failed") {
+		t.Errorf("once the stop is announced: %d %s %v", code, body, err)
+	}
+	if closes, err := closed(t, "http://"+ln.Addr().String()+"/quick"); !closes || err != nil {
+		t.Errorf("once the stop is announced a connection is closed after its answer: %v, %v", closes, err)
+	}
+	if d.started.Err() != nil {
+		t.Error("streams end before the delay is over")
+	}
+	if asked := <-delay; asked != time.Minute {
+		t.Errorf("the delay is %v", asked)
+	}
+	<-d.started.Done()
+	stream.ended(t)
 	close(finish)
 	if body := <-slow; body != "whole" {
 		t.Errorf("the open request got %q", body)
@@ -88,6 +110,51 @@ func TestOpenRequestsFinishAndReadinessTurnsBeforeThePortCloses(t *testing.T) {
 	if _, _, err := get("/readyz"); err == nil {
 		t.Error("the port is still open")
 	}
+}
+
+// rawStream is a connection on which a stream has begun, as HTTP/1.1.
+type rawStream struct {
+	net.Conn
+	*bufio.Reader
+}
+
+func openStream(t *testing.T, address string) rawStream {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	s := rawStream{conn, bufio.NewReader(conn)}
+	if _, err := io.WriteString(conn, "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := s.ReadString('\n'); err != nil || line != "HTTP/1.1 200 OK\r\n" {
+		t.Fatalf("the stream begins %q, %v", line, err)
+	}
+	return s
+}
+
+// ended checks that the stream ends whole, and its connection with it: the client would send its next request to this server.
+func (s rawStream) ended(t *testing.T) {
+	t.Helper()
+	if text, err := io.ReadAll(s.Reader); err != nil || !strings.HasSuffix(string(text), "\r\n0\r\n\r\n") {
+		t.Errorf("the stream ends with %q, %v", text, err)
+	}
+}
+
+// closed reports whether the server closes the connection after its answer.
+func closed(t *testing.T, url string) (bool, error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		return false, err
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return false, err
+	}
+	return resp.Close, resp.Body.Close()
 }
 
 // A client that announces a body and sends none neither delays the server's stop, nor makes it an unclean one.
@@ -114,7 +181,7 @@ func TestABodyThatNeverComesDoesNotHoldTheDrain(t *testing.T) {
 	}))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, chain, []net.Listener{ln}, d) }()
+	go func() { ended <- serve(ctx, chain, []net.Listener{ln}, d, 0) }()
 	conn, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -127,6 +194,13 @@ func TestABodyThatNeverComesDoesNotHoldTheDrain(t *testing.T) {
 	stop()
 	if err := <-ended; err != nil {
 		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestANegativeDelayIsRefused(t *testing.T) {
+	_, _, err := Listen{InsecurePort: 1, ShutdownDelay: -time.Second}.open(t.Context(), nil, &aggregatedTLS{})
+	if err == nil || !strings.Contains(err.Error(), "--shutdown-delay-duration") {
+		t.Errorf("%v, want an error that names the flag", err)
 	}
 }
 
