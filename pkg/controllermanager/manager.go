@@ -4,8 +4,11 @@ package controllermanager
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,15 +57,23 @@ type Options struct {
 	Controllers []string
 	// AdminPassword, or the file AdminPasswordFile, is the first user's; see user.Admin.
 	AdminPassword, AdminPasswordFile string
+	// ShutdownDelay is how long everything goes on once a stop was requested, while /readyz fails: kube-apiserver needs this long to call the
+	// webhooks of another replica.
+	ShutdownDelay time.Duration
 }
 
 // Manager runs the controllers.
 type Manager struct {
-	mgr manager.Manager
+	mgr      manager.Manager
+	delay    time.Duration
+	stopping atomic.Bool
 }
 
 // New connects to the cluster and prepares what Run starts. Its error says in one line what is wrong.
 func New(ctx context.Context, cfg *config.Config, o Options) (*Manager, error) {
+	if o.ShutdownDelay < 0 {
+		return nil, fmt.Errorf("--shutdown-delay-duration is %v: it must not be negative", o.ShutdownDelay)
+	}
 	access := kube.Access{
 		Kubeconfig: cfg.Kubernetes.Kubeconfig, Master: cfg.Kubernetes.Master,
 		QPS: cfg.Kubernetes.QPS, Burst: cfg.Kubernetes.Burst, UserAgent: userAgent,
@@ -167,13 +178,32 @@ func assemble(ctx context.Context, mgr manager.Manager, hooks *webhooks, cfg *co
 	if err := mgr.AddReadyzCheck("caches", s.synced); err != nil {
 		return nil, fmt.Errorf("add the readiness check: %w", err)
 	}
-	return &Manager{mgr: mgr}, nil
+	m := &Manager{mgr: mgr, delay: o.ShutdownDelay}
+	if err := mgr.AddReadyzCheck("shutdown", m.fault); err != nil {
+		return nil, fmt.Errorf("add the readiness check: %w", err)
+	}
+	return m, nil
 }
 
-// Run works until ctx ends, which is a clean stop, or until an error occurs.
+// Run works until ctx ends and Options.ShutdownDelay has passed, which is a clean stop, or until an error occurs.
 func (m *Manager) Run(ctx context.Context) error {
-	if err := m.mgr.Start(ctx); err != nil {
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, func() {
+		klog.InfoS("stopping: not ready any more, and still working", "delay", m.delay)
+		m.stopping.Store(true)
+		time.AfterFunc(m.delay, stop)
+	})()
+	if err := m.mgr.Start(work); err != nil {
 		return fmt.Errorf("run controllers: %w", err)
+	}
+	return nil
+}
+
+// fault is the check of /readyz that fails once a stop was requested.
+func (m *Manager) fault(*http.Request) error {
+	if m.stopping.Load() {
+		return errors.New("the program is stopping")
 	}
 	return nil
 }
