@@ -23,6 +23,25 @@ remove() {
   echo "Deleted $# objects: $(for file in "$@"; do title "$file"; done | awk '{n[$1]++} END{for (k in n) {printf "%s%d %s", s, n[k], k; s=", "}}')."
 }
 
+# release CRD takes our finalizers off all objects of a kind. A kind that is gone already has none.
+release() {
+  local namespace name finalizers finalizer others
+  { "${KUBECTL[@]}" get "$1" --all-namespaces --ignore-not-found -o go-template='{{range .items}}{{if .metadata.finalizers}}{{with .metadata.namespace}}{{.}}{{else}}-{{end}} {{.metadata.name}}{{range .metadata.finalizers}} {{.}}{{end}}{{"\n"}}{{end}}{{end}}' 2>/dev/null || true; } |
+    while read -r namespace name finalizers; do
+      others=
+      for finalizer in $finalizers; do
+        case $finalizer in
+        finalizers.kubesphere.io/* | finalizer.cluster.kubesphere.io | kubesphere.io/cascading-deletion) ;;
+        *) others+=${others:+,}\"$finalizer\" ;;
+        esac
+      done
+      # It may go meanwhile.
+      [[ $namespace != - ]] || namespace=
+      "${KUBECTL[@]}" patch "$1" "$name" ${namespace:+--namespace "$namespace"} --type=merge -p "{\"metadata\":{\"finalizers\":[$others]}}" >/dev/null ||
+        [[ -z $("${KUBECTL[@]}" get "$1" "$name" ${namespace:+--namespace "$namespace"} --ignore-not-found -o name 2>/dev/null) ]]
+    done
+}
+
 "${KUBECTL[@]}" get --raw=/version >/dev/null # says what is wrong with the cluster, once
 render config/crd "$work/crd"
 render config/install "$work/install"
@@ -70,4 +89,6 @@ fi
 remove orphan "${last[@]}"
 mapfile -t crds < <(mine "$work/crd")
 remove background "${crds[@]}"
-echo "Purged. Objects with finalizers are gone once their controller, or you, have removed these."
+# Their objects wait for finalizers that are the work of ks-controller-manager, which has lost its rights just now. What that would do is done here.
+for file in "${crds[@]}"; do release "$(awk '/^  name: /{print $2; exit}' "$file")"; done
+echo "Purged. Objects with finalizers of others are gone once these, or you, have removed them."
