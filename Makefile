@@ -104,10 +104,11 @@ test-e2e: ## end-to-end tests against the real control plane
 	$(MAKE) test-node
 
 .PHONY: test-node
-test-node: ## pods on a real node; says why where this machine cannot have one
+test-node: ## pods on a real node, and both programs deployed to it, under load; says why where this machine cannot have one
 	@tools/dev/build.sh $(BIN)
 	@hack/real-node.sh $(BIN)
-	cd tools/dev && BIN=$(BIN) $(GO_TEST) -count=1 -v -timeout 20m ./nodetest
+	@if $(BIN)/dev check-node >/dev/null 2>&1; then $(MAKE) --no-print-directory image IMAGE_REGISTRY=kapis.dev IMAGE_TAG=dev; fi
+	cd tools/dev && BIN=$(BIN) $(GO_TEST) -count=1 -v -timeout 40m ./nodetest
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZ_TIME=30s each, on two processors; what they find is kept in testdata/fuzz

@@ -83,6 +83,7 @@ func TestRealNode(t *testing.T) {
 		p.kubectlIn(podYAML, "create", "-f", "-")
 		p.podsRun()
 	})
+	t.Run("ThePlatformIsDeployed", func(t *testing.T) { p.with(t).platform() })
 	t.Run("ADeadProgramIsStartedAgain", func(t *testing.T) {
 		p := p.with(t)
 		for _, name := range []string{"kubelet", "kube-proxy", "containerd"} {
@@ -224,13 +225,18 @@ func (p *plane) down() {
 
 func (p *plane) eventually(what string, ask func() error) {
 	p.t.Helper()
+	eventually(p.t, what, ask)
+}
+
+func eventually(t *testing.T, what string, ask func() error) {
+	t.Helper()
 	var err error
 	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(300 * time.Millisecond) {
 		if err = ask(); err == nil {
 			return
 		}
 	}
-	p.t.Fatalf("waiting until %s: %v", what, err)
+	t.Fatalf("waiting until %s: %v", what, err)
 }
 
 func (p *plane) nodeIsTainted() {
