@@ -3,7 +3,9 @@ package manifest
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -98,6 +100,7 @@ func TestTheOverlays(t *testing.T) {
 	}{
 		{[]string{"default"}, map[string]int32{"ks-apiserver": 2, "ks-controller-manager": 2}, 2, 0, corev1.PullIfNotPresent},
 		{[]string{"overlays", "dev"}, map[string]int32{"ks-apiserver": 1, "ks-controller-manager": 1}, 0, 0, corev1.PullNever},
+		{[]string{"overlays", "node"}, map[string]int32{"ks-apiserver": 2, "ks-controller-manager": 2}, 2, 0, corev1.PullNever},
 		{[]string{"overlays", "prod"}, map[string]int32{"ks-apiserver": 3, "ks-controller-manager": 2}, 2, 2, corev1.PullIfNotPresent},
 	} {
 		t.Run(filepath.Join(c.folder...), func(t *testing.T) {
@@ -148,6 +151,10 @@ func robust(t *testing.T, d appsv1.Deployment, priority schedulingv1.PriorityCla
 		t.Errorf("%s runs as %+v", d.Name, s)
 	}
 	for _, c := range pod.Containers {
+		if delay := shutdownDelay(c.Args); delay == 0 || pod.TerminationGracePeriodSeconds == nil ||
+			time.Duration(*pod.TerminationGracePeriodSeconds)*time.Second < delay+30*time.Second {
+			t.Errorf("%s serves for %v after it was told to end, and is then killed before its last requests may have ended", d.Name, delay)
+		}
 		if c.StartupProbe == nil || c.ReadinessProbe == nil || c.LivenessProbe == nil {
 			t.Errorf("%s lacks a probe", d.Name)
 			continue
@@ -165,6 +172,17 @@ func robust(t *testing.T, d appsv1.Deployment, priority schedulingv1.PriorityCla
 			t.Errorf("%s may do %+v", d.Name, s)
 		}
 	}
+}
+
+// shutdownDelay returns how long a program goes on after it was told to end, by its flags.
+func shutdownDelay(args []string) time.Duration {
+	for _, a := range args {
+		if value, ok := strings.CutPrefix(a, "--shutdown-delay-duration="); ok {
+			delay, _ := time.ParseDuration(value)
+			return delay
+		}
+	}
+	return 0
 }
 
 // selectorsMatch checks that services, budgets and policies are each of the deployment of their name, and name ports that it has.
