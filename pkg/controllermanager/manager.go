@@ -28,6 +28,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/mirror"
 	"kapis.dev/ks-apiserver/pkg/controller/resourcequota"
 	"kapis.dev/ks-apiserver/pkg/controller/user"
+	"kapis.dev/ks-apiserver/pkg/informer"
 	"kapis.dev/ks-apiserver/pkg/kube"
 )
 
@@ -218,6 +219,7 @@ func options(o Options) manager.Options {
 		Logger: klog.Background(),
 		Cache: cache.Options{
 			DefaultTransform: transform(),
+			NewInformer:      informer.NewShared,
 			ByObject: map[client.Object]cache.ByObject{
 				&rbacv1.ClusterRole{}: own, &rbacv1.ClusterRoleBinding{}: own, &rbacv1.Role{}: own, &rbacv1.RoleBinding{}: own,
 			},

@@ -22,6 +22,9 @@ type Handler[T metav1.Object] struct {
 	// Set gets an object that is new, or may have changed. Delete gets the name of an object that is gone, or no longer selected.
 	Set    func(T)
 	Delete func(namespace, name string)
+	// Listed is called in the place of Set for the objects of a complete list, which may be older than what was known: a backup of etcd
+	// was restored. nil means Set.
+	Listed func(T)
 	// Synced is called once, after the first list was passed to Set; nil for no call.
 	Synced func()
 }
@@ -42,7 +45,7 @@ func Run[T metav1.Object, L runtime.Object](ctx context.Context, client Client[L
 	}, client)
 	var kind T
 	name := which.LabelSelector + which.FieldSelector
-	cache.NewReflectorWithOptions(source, kind, NewStore(h), cache.ReflectorOptions{Name: name}).RunWithContext(ctx)
+	cache.NewReflectorWithOptions(AfterOutages(source), kind, NewStore(h), cache.ReflectorOptions{Name: name}).RunWithContext(ctx)
 }
 
 // Store is the cache.ReflectorStore that calls a Handler. Unlike that of an informer of client-go, it stores only the names of objects.
@@ -86,10 +89,16 @@ func (s *Store[T]) forget(name types.NamespacedName) {
 func (s *Store[T]) Replace(list []any, _ string) error {
 	listed := make(map[types.NamespacedName]bool, len(list))
 	for _, o := range list {
-		if object, ok := o.(T); ok {
-			listed[nameOf(object)] = true
+		object, ok := o.(T)
+		if !ok {
+			continue
 		}
-		_ = s.Update(o) // it never fails
+		listed[nameOf(object)], s.known[nameOf(object)] = true, true
+		if s.handler.Listed != nil {
+			s.handler.Listed(object)
+		} else {
+			s.handler.Set(object)
+		}
 	}
 	for name := range s.known {
 		if !listed[name] {

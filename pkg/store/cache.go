@@ -335,8 +335,7 @@ func (c intake) prime(f *subscriber, objects []*index.Decoded, known *index.Snap
 	}
 	for _, d := range objects {
 		if f.primed && known != nil {
-			if old, ok := known.Get(d.Ref.Namespace, d.Ref.Name); ok && old.UID == d.Record.UID &&
-				old.ResourceVersion == d.Record.ResourceVersion {
+			if old, ok := known.Get(d.Ref.Namespace, d.Ref.Name); ok && d.Same(old) {
 				continue
 			}
 		}

@@ -74,6 +74,57 @@ func TestARestartOfKubeAPIServerCostsNoList(t *testing.T) {
 	}
 }
 
+// A backup of etcd is restored while kube-apiserver is away, and its versions go back: a watch from the last version would wait in
+// silence for the versions to come. After a long outage everything is read again.
+func TestABackupThatWasRestoredDuringAnOutageWins(t *testing.T) {
+	srv := newServer(t)
+	srv.put(podsPath, storetest.Pod("a", "one"))
+	srv.put(podsPath, storetest.Pod("a", "lost"))
+	st := newStore(t, srv, func(o *Options) { o.MaxOutage = time.Nanosecond })
+	sink := newRecorder()
+	st.Feed(podsGVR, sink)
+	serves(t, st, "[a/lost a/one]")
+	lost := untilSnapshot(t, st, "its version", func(*index.Snapshot) bool { return true }).ResourceVersion()
+	srv.stop()
+	eventually(t, "the fault shows", func() bool { return condition(st, podsGVR).Err != nil })
+	srv.mu.Lock()
+	srv.version, srv.history, srv.objects[podsPath] = 1, nil, map[string]string{
+		"a/one": strings.ReplaceAll(storetest.Pod("a", "one"), "%RV%", "1"),
+	}
+	srv.mu.Unlock()
+	srv.start(t)
+	serves(t, st, "[a/one]")
+	sink.until(t, "the state of the backup", func(m map[string]*Object) bool { return len(m) == 1 && m["a/one"] != nil })
+	snap := untilSnapshot(t, st, "its version", func(s *index.Snapshot) bool { return s.ResourceVersion() == "1" })
+	if _, ok := snap.After(lost); ok {
+		t.Errorf("a client goes on from version %s, which never was", lost)
+	}
+	if at, ok := snap.After("1"); !ok || at != snap.Position() {
+		t.Error("a client does not go on from the restored version")
+	}
+}
+
+// An object of a restored backup may have the version that another state of it had before.
+func TestARestoredObjectOfTheSameVersionIsTold(t *testing.T) {
+	srv := newServer(t)
+	srv.put(podsPath, storetest.Pod("a", "one", `"state":"lost"`))
+	st := newStore(t, srv)
+	sink := newRecorder()
+	st.Feed(podsGVR, sink)
+	serves(t, st, "[a/one]")
+	srv.mu.Lock()
+	srv.objects[podsPath]["a/one"] = strings.Replace(srv.objects[podsPath]["a/one"], "lost", "kept", 1)
+	srv.mu.Unlock()
+	srv.cut(podsPath, http.StatusGone)
+	sink.until(t, "the state of the backup", func(m map[string]*Object) bool {
+		return strings.Contains(string(m["a/one"].Raw), "kept")
+	})
+	untilSnapshot(t, st, "the state of the backup", func(s *index.Snapshot) bool {
+		r, ok := s.Get("a", "one")
+		return ok && strings.Contains(r.JSON.String(), "kept")
+	})
+}
+
 // A watch cache that was restarted can't say what was missed: everything is streamed again, without a full list.
 func TestARestartThatForgotTheHistoryIsStreamedAnew(t *testing.T) {
 	srv := newServer(t)

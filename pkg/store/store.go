@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/informer"
 	"kapis.dev/ks-apiserver/pkg/store/feed"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 
@@ -48,6 +49,8 @@ type Options struct {
 	// StallAfter is how long nothing may arrive before an initial list is aborted and tried again (30 s); ten times that is
 	// the longest that one may take.
 	StallAfter time.Duration
+	// MaxOutage is how long kube-apiserver may be out of reach before a kind is read again as a whole (informer.MaxOutage).
+	MaxOutage time.Duration
 	// IdleAfter is how long a kind stays cached without a request (30 min).
 	IdleAfter time.Duration
 	// NamespaceIdle is how long the cache of one namespace stays without a request, for kinds that are cached whole by
@@ -83,6 +86,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	setDefault(&o.SyncWait, defaultSyncWait)
 	setDefault(&o.VersionWait, defaultVersion)
 	setDefault(&o.StallAfter, defaultStall)
+	setDefault(&o.MaxOutage, informer.MaxOutage)
 	setDefault(&o.IdleAfter, defaultIdleAfter)
 	setDefault(&o.NamespaceIdle, defaultNamespaceIdle)
 	setDefault(&o.Namespaces, defaultNamespaces)
@@ -267,6 +271,7 @@ func (s *Store) newCache(p cacheKey) *cache {
 	s.begun = max(s.begun+numberGap, uint64(now)) //nolint:gosec // after 1970
 	c.coll.Begin(s.begun)
 	c.source.Client, c.source.Gvr, c.source.Namespace, c.source.Clock, c.source.Meter = s.client, p.gvr, p.namespace, s.clock, &c.meter
+	c.source.MaxOutage = s.options.MaxOutage
 	c.source.Failed, c.source.Opened, c.source.Known = c.failed, c.opened, c.known
 	c.source.Restarted = func() { c.arrived(nil) }
 	c.source.Decoder = func() *index.Decoder { return index.NewDecoder(p.gvr.GroupResource(), &kind, c.hasSinks) }

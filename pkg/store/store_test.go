@@ -82,7 +82,8 @@ func (d *discovered) set(f func()) {
 
 func newStore(t testing.TB, s *server, change ...func(*Options)) *Store {
 	ctx, cancel := context.WithCancel(context.Background())
-	o := Options{Config: s.config(), Discovery: &discovered{}, SyncWait: time.Minute}
+	// No outage of a test is long, on a busy machine either, where the test does not say so.
+	o := Options{Config: s.config(), Discovery: &discovered{}, SyncWait: time.Minute, MaxOutage: time.Hour}
 	for _, c := range change {
 		c(&o)
 	}

@@ -25,6 +25,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
+	"kapis.dev/ks-apiserver/pkg/informer"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -56,7 +57,7 @@ func Setup(_ context.Context, mgr manager.Manager) error {
 // tokens returns a cache of the metadata of the Secrets with tokens, and of no others.
 func tokens(mgr manager.Manager) (cache.Cache, error) {
 	c, err := cache.New(mgr.GetConfig(), cache.Options{
-		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
+		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), NewInformer: informer.NewShared,
 		DefaultFieldSelector: fields.OneTermEqualSelector("type", string(v1alpha1.SecretTypeServiceAccountToken)),
 		DefaultTransform:     cache.TransformStripManagedFields(),
 	})

@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"kapis.dev/ks-apiserver/pkg/informer"
 )
 
 // secrets returns a source that enqueues a user whose Secret was deleted or changed. Its cache has only the names of users' Secrets,
@@ -27,7 +29,7 @@ func secrets(mgr manager.Manager, namespace string) (source.Source, error) {
 		return nil, fmt.Errorf("select users' kubeconfigs: %w", err)
 	}
 	c, err := cache.New(mgr.GetConfig(), cache.Options{
-		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
+		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), NewInformer: informer.NewShared,
 		DefaultNamespaces: map[string]cache.Config{namespace: {}}, DefaultLabelSelector: labels.NewSelector().Add(*labelled),
 		DefaultTransform: named,
 	})

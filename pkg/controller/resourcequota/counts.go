@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"kapis.dev/ks-apiserver/pkg/informer"
 )
 
 // counts has the usage counters of the kinds that quotas limit. A kind is watched while a quota names it: an installation without
@@ -118,7 +120,7 @@ func (c *counts) follow(gr schema.GroupResource) *usageCounter {
 	f.measure = measure
 	var ctx context.Context
 	ctx, f.end = context.WithCancel(c.ctx)
-	r := cache.NewReflectorWithOptions(lw, kind, f.usageCounter, cache.ReflectorOptions{Name: "quota of " + gr.String()})
+	r := cache.NewReflectorWithOptions(informer.AfterOutages(lw), kind, f.usageCounter, cache.ReflectorOptions{Name: "quota of " + gr.String()})
 	c.running.Go(func() { r.RunWithContext(ctx) })
 	return f.usageCounter
 }

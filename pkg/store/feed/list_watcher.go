@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/informer"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 
@@ -66,6 +67,8 @@ type ListWatcher struct {
 	// NoWatchList makes the reflector begin with a list, for servers that don't end a stream of
 	// initial events.
 	NoWatchList bool
+	// MaxOutage is how long a watch may be away and go on from its version; after a longer time everything is read again.
+	MaxOutage time.Duration
 	// Known reports whether there is a state that a list must not be older than.
 	Known func() bool
 	// Restarted is called before all objects are sent again.
@@ -77,8 +80,9 @@ type ListWatcher struct {
 	Opened func()
 
 	// last is when a watch was opened last, brief how many in a row ended at once. One watch is opened at a time.
-	last  time.Time
-	brief int
+	last   time.Time
+	brief  int
+	outage informer.Outage
 
 	mu     sync.Mutex
 	cancel context.CancelCauseFunc // ends the request that is under way, nil while none is
@@ -107,6 +111,7 @@ func (s *ListWatcher) ListWithContext(ctx context.Context, o metav1.ListOptions)
 		o.ResourceVersion = ""
 	}
 	if o.Continue == "" {
+		s.outage.Reset()
 		s.Restarted()
 	}
 	body, err := s.open(ctx, o)
@@ -128,10 +133,12 @@ func (s *ListWatcher) ListWithContext(ctx context.Context, o metav1.ListOptions)
 const lasts = time.Second
 
 // WatchWithContext opens a watch. One that continues from a known version is retried until kube-apiserver answers: that
-// costs less than another list, and where too much was missed, the answer says so.
+// costs less than another list, and where too much was missed, the answer says so. After a long outage no answer says what
+// was missed (informer.Outage), and the error is 410.
 func (s *ListWatcher) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	o.Watch = true
 	if o.SendInitialEvents != nil {
+		s.outage.Reset()
 		s.Restarted()
 		w, err := s.watch(ctx, o)
 		if err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
@@ -153,8 +160,16 @@ func (s *ListWatcher) WatchWithContext(ctx context.Context, o metav1.ListOptions
 			case <-s.Clock.After(wait.Jitter(pause, 0.5)):
 			}
 		}
+		s.outage.Begin(s.Clock.Now())
 		w, err := s.watch(ctx, o)
-		if err == nil || ctx.Err() != nil || !passes(err) {
+		switch {
+		case err == nil:
+			if err := s.outage.End(s.Clock.Now(), s.MaxOutage); err != nil {
+				w.Stop()
+				return nil, err
+			}
+			return w, nil
+		case ctx.Err() != nil || !passes(err):
 			return w, err
 		}
 		s.brief++

@@ -155,6 +155,7 @@ func (c *Collection) Replace(objects []*Incoming, version string) (gone []Ref) {
 			return true
 		})
 	}
+	c.history.replaced(c.version, version)
 	c.version = version
 	// The object that the list's version belongs to comes last: a client that has seen it and continues after that version
 	// must have seen the others.

@@ -202,6 +202,12 @@ func expect(r *rawjson.Reader, want byte) error {
 	return err
 }
 
+// Same reports whether old is the same version of the object. The resource version does not say so alone: a restored etcd gives
+// numbers a second time.
+func (d *Decoded) Same(old *Record) bool {
+	return old.UID == d.Record.UID && old.ResourceVersion == d.Record.ResourceVersion && old.JSON == d.Record.JSON
+}
+
 // Uncut returns the object's JSON before the kind's own cuts, where the decoder was to keep it, and its cut JSON otherwise.
 func (d *Decoded) Uncut() string {
 	if d.whole {

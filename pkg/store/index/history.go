@@ -37,6 +37,7 @@ type history struct {
 	floor uint64   // from this position on, the changes are in the order of their versions
 	since uint64   // the version after which the change at floor, and all later ones, came
 	last  uint64   // the version of the last change
+	lost  uint64   // the highest version that was known when the versions went back, as after the restore of a backup; 0 if they never did
 	bytes int64    // of what only the history keeps
 	spare int64    // how many bytes it may always keep
 }
@@ -53,6 +54,22 @@ func (h *history) know(version string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.since, h.last = number(version), number(version)
+}
+
+// replaced records that a list of version next was read where version was known.
+func (h *history) replaced(version, next string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if known := number(version); number(next) < known {
+		h.lost = max(h.lost, known)
+	}
+}
+
+// isLost reports whether a version newer than all others is one that was known before the versions went back.
+func (h *history) isLost(version uint64) bool {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return version <= h.lost
 }
 
 // add appends a change. total is how many bytes the kind has.
@@ -176,11 +193,15 @@ func (s *Snapshot) Changes(from uint64, f func(*Change) bool) bool {
 }
 
 // After returns the position from which on the changes are newer than a resource version; ok is false where that is no
-// longer known. A version newer than the snapshot has the snapshot's position.
+// longer known. A version newer than the snapshot has the snapshot's position, unless it was seen here and is newer because etcd
+// was restored: a client that has it has seen what never was.
 func (s *Snapshot) After(version string) (position uint64, ok bool) {
 	n, now := number(version), number(s.version)
-	if version != "" && version == s.version || now > 0 && n >= now {
+	if version != "" && version == s.version {
 		return s.position, true
+	}
+	if now > 0 && n >= now {
+		return s.position, !s.history.isLost(n)
 	}
 	return s.history.after(n, s.position)
 }
