@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"hash/crc32"
 	"net/http"
 
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
@@ -12,17 +13,20 @@ import (
 )
 
 // Digest is equal for equal lists of objects, on every replica: it is made of their UIDs and resource versions, and of the
-// lengths of their JSON, since a kind may be shown with its data or without.
+// lengths and checksums of their JSON, since a kind may be shown with its data or without, and a restored etcd gives resource
+// versions a second time.
 type Digest [sha256.Size]byte
 
 // DigestOf returns the digest of records, and the length of their JSON.
 func DigestOf(records []*index.Record) (d Digest, bytes int64) {
 	const block = 4 << 10
 	text, h := make([]byte, 0, min(len(records)*64, block)), sha256.New()
+	var room [block]byte
 	for _, r := range records {
 		bytes += int64(r.JSON.Len())
 		text = lru.AppendPart(lru.AppendPart(text, r.UID), r.ResourceVersion)
 		text = binary.AppendUvarint(text, uint64(r.JSON.Len()))
+		text = binary.BigEndian.AppendUint32(text, checksum(r.JSON.String(), room[:]))
 		if r.UID == "" || r.ResourceVersion == "" {
 			text = append(text, r.JSON.String()...)
 		}
@@ -36,11 +40,23 @@ func DigestOf(records []*index.Record) (d Digest, bytes int64) {
 	return d, bytes
 }
 
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum returns one of text, which it copies through room. It distinguishes versions of one object, and is no defence against
+// somebody who makes two on purpose: they can't choose the UID and the resource version.
+func checksum(text string, room []byte) (sum uint32) {
+	for text != "" {
+		n := copy(room, text)
+		sum, text = crc32.Update(sum, castagnoli, room[:n]), text[n:]
+	}
+	return sum
+}
+
 // Tag returns an entity tag of what an answer depends on. It is weak (RFC 9110, 8.8.1): answers with the same tag may differ
 // in the resource version of the list and in their compression.
 func Tag(parts ...string) string {
 	var room [256]byte
-	text := append(room[:0], '2') // the version of all forms
+	text := append(room[:0], '3') // the version of all forms
 	for _, p := range parts {
 		text = lru.AppendPart(text, p)
 	}
