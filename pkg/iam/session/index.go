@@ -78,6 +78,14 @@ func (s *index) Set(o *store.Object) {
 		s.addTombstone(r)
 		return
 	}
+	if s.gone.Has(r.Name) {
+		// It ended here, and its object is there again: a backup of etcd was restored, or the feed lags. What has ended stays so for all.
+		if _, ok := s.pending[r.Name]; !ok {
+			s.pending[r.Name] = deletion{record: r, reason: "ended before"}
+			s.wake()
+		}
+		return
+	}
 	if s.put(r) != nil && s.Single {
 		s.limit(r)
 	}
@@ -142,18 +150,17 @@ func (s *index) put(r *cached) *cached {
 		}
 		return r
 	}
-	next := *r
-	if r.older(old) {
-		next = *old // the feed lags the state that was written or read here
+	fed := r.until.IsZero()
+	if r.older(old) && !(fed && old.until.IsZero()) {
+		return old // the feed lags the state that was written or read here
 	}
+	next := *r // older than what the feed has brought before, where a backup of etcd was restored
 	next.seen = old.seen
 	if next.generation > old.generation {
 		next.seen = s.Now()
 	}
-	if old.until.IsZero() || r.until.IsZero() {
-		next.until = time.Time{}
-	} else {
-		next.until = r.until
+	if old.until.IsZero() && !old.older(r) {
+		next.until = time.Time{} // the feed has brought it
 	}
 	if next.UserUID == old.UserUID && next.sequence == old.sequence {
 		s.byName[r.Name] = &next

@@ -219,6 +219,9 @@ func (s *reader) fetch(ctx context.Context, name string) (*cached, error) {
 	}
 	r := newCached(o)
 	r.until = s.Now().Add(unconfirmed)
+	if old := s.byName[name]; old != nil && r.older(old) && !old.until.IsZero() && !s.Now().Before(old.until) {
+		s.forget(name) // written here, and never brought by the feed: a backup of etcd was restored
+	}
 	if r = s.put(r); r == nil {
 		return nil, iam.ErrOver
 	}
