@@ -42,7 +42,7 @@ type configs struct {
 	by map[string]*Config
 }
 
-func (c *configs) set(s *corev1.Secret, typ string) {
+func (c *configs) set(s *corev1.Secret, typ string, older olderFunc) {
 	config, err := readConfig(s, typ, c.prefix)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,7 +162,7 @@ func (s *Store) TookPlatform(written []byte) (*Config, error) {
 	}
 	config, err := readConfig(&secret, PlatformType, PlatformPrefix)
 	if err == nil {
-		s.platform.set(&secret, PlatformType)
+		s.platform.set(&secret, PlatformType, older)
 	}
 	return config, err
 }

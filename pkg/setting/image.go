@@ -74,7 +74,7 @@ func isSlot(name string) bool {
 	return err == nil && i >= 0 && i < ImageSlots && name == slotName(i)
 }
 
-func (x *images) set(m *corev1.ConfigMap) {
+func (x *images) set(m *corev1.ConfigMap, older olderFunc) {
 	if !isSlot(m.Name) { // the memory for others would not be bounded
 		return
 	}
@@ -215,7 +215,7 @@ func (x *images) free(used func(image string) bool) []freeSlot {
 }
 
 // TookImage stores a slot from kube-apiserver's answer to its write.
-func (s *Store) TookImage(m *corev1.ConfigMap) { s.images.set(m) }
+func (s *Store) TookImage(m *corev1.ConfigMap) { s.images.set(m, older) }
 
 // TookTheme stores the theme from kube-apiserver's answer to its write.
-func (s *Store) TookTheme(m *corev1.ConfigMap) { s.setTheme(m) }
+func (s *Store) TookTheme(m *corev1.ConfigMap) { s.setTheme(m, older) }

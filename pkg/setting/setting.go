@@ -68,17 +68,19 @@ func (s *Store) secrets(typ string, into *configs) func(context.Context) {
 	return func(ctx context.Context) {
 		which := metav1.ListOptions{FieldSelector: "type=" + typ}
 		informer.Run(ctx, s.client.CoreV1().Secrets(s.namespace), which, informer.Handler[*corev1.Secret]{
-			Set:    func(o *corev1.Secret) { into.set(o, typ) },
+			Set:    func(o *corev1.Secret) { into.set(o, typ, older) },
+			Listed: func(o *corev1.Secret) { into.set(o, typ, never) },
 			Delete: func(_, name string) { into.forget(name) },
 			Synced: s.synced,
 		})
 	}
 }
 
-func (s *Store) configMaps(which metav1.ListOptions, set func(*corev1.ConfigMap), forget func(name string)) func(context.Context) {
+func (s *Store) configMaps(which metav1.ListOptions, set func(*corev1.ConfigMap, olderFunc), forget func(name string)) func(context.Context) {
 	return func(ctx context.Context) {
 		informer.Run(ctx, s.client.CoreV1().ConfigMaps(s.namespace), which, informer.Handler[*corev1.ConfigMap]{
-			Set:    set,
+			Set:    func(m *corev1.ConfigMap) { set(m, older) },
+			Listed: func(m *corev1.ConfigMap) { set(m, never) },
 			Delete: func(_, name string) { forget(name) },
 			Synced: s.synced,
 		})

@@ -23,7 +23,7 @@ func (s *Store) Theme() (map[string]string, error) {
 	return map[string]string{}, nil
 }
 
-func (s *Store) setTheme(m *corev1.ConfigMap) {
+func (s *Store) setTheme(m *corev1.ConfigMap, older olderFunc) {
 	if m.Name != ThemeName {
 		return
 	}
@@ -38,6 +38,12 @@ func (s *Store) setTheme(m *corev1.ConfigMap) {
 		}
 	}
 }
+
+// olderFunc reports whether a version of an object is not to replace another.
+type olderFunc func(version, than string) bool
+
+// never is the olderFunc for complete lists: after a backup of etcd was restored, the older version is the right one.
+func never(string, string) bool { return false }
 
 // older reports whether a version of an object comes before another (Kubernetes API concepts, "Resource versions": they are numbers that
 // grow). A write is known here before the watch sends it, after the writes before it.
