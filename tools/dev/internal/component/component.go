@@ -7,9 +7,13 @@ package component
 import (
 	"fmt"
 	"os"
+	"time"
 	_ "time/tzdata" // CronJob time zones, on machines without a zone database
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"go.etcd.io/etcd/etcdctl/v3/ctlv3"
+	"go.etcd.io/etcd/etcdutl/v3/etcdutl"
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // credential plug-ins of kubectl's kubeconfigs
 	"k8s.io/component-base/cli"
@@ -35,6 +39,10 @@ func Find(name string) (func(), bool) {
 	switch name {
 	case "etcd":
 		return func() { etcdmain.Main(os.Args) }, true
+	case "etcdctl":
+		return ctlv3.MustStart, true
+	case "etcdutl":
+		return runEtcdutl, true
 	case "kube-apiserver":
 		return func() { os.Exit(cli.Run(apiserver.NewAPIServerCommand())) }, true
 	case "kube-controller-manager":
@@ -49,6 +57,17 @@ func Find(name string) (func(), bool) {
 		return runKubectl, true
 	default:
 		return nil, false
+	}
+}
+
+// runEtcdutl has the command of etcd's own etcdutl that restores snapshots, whose main package can't be imported.
+func runEtcdutl() {
+	root := &cobra.Command{Use: "etcdutl", Short: "Works with the files of etcd"}
+	root.PersistentFlags().StringVarP(&etcdutl.OutputFormat, "write-out", "w", "simple", "fields, json, protobuf, simple or table")
+	root.PersistentFlags().DurationVar(&etcdutl.FlockTimeout, "timeout", 10*time.Second, "how long to wait for the lock of a database; 0 is for ever")
+	root.AddCommand(etcdutl.NewSnapshotCommand())
+	if err := root.Execute(); err != nil {
+		os.Exit(1) // the command has printed it
 	}
 }
 

@@ -22,7 +22,8 @@ func NewCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	dir := root.PersistentFlags().String("dir", ".dev", "folder of the control plane's state")
-	root.AddCommand(upCommand(dir), downCommand(dir), statusCommand(dir), kubeconfigCommand(dir), certCommand(dir), checkNodeCommand())
+	root.AddCommand(upCommand(dir), downCommand(dir), statusCommand(dir), kubeconfigCommand(dir), certCommand(dir), checkNodeCommand(),
+		snapshotCommand(dir), restoreCommand(dir))
 	return root
 }
 

@@ -28,8 +28,12 @@ func TestCommandsSayThatNothingWasStarted(t *testing.T) {
 			args:  []string{"cert", "--name", "n", "--out-cert", "c", "--out-key", "k", "--out-ca", "a"},
 			fails: "has `dev up --dir " + dir + "` ever run?",
 		},
-		"UserIsRequired":     {args: []string{"kubeconfig", "--out", "f"}, fails: "user"},
-		"DetachOrForeground": {args: []string{"up", "--detach", "--foreground"}, fails: "detach"},
+		"Snapshot":              {args: []string{"snapshot", "--to", "f"}, fails: "`dev up --dir " + dir + "` starts one"},
+		"RestoreOfNothing":      {args: []string{"restore", "--from", filepath.Join(dir, "no.db")}, fails: "read the snapshot"},
+		"RestoreWhereNothingIs": {args: []string{"restore", "--from", os.Args[0]}, fails: "has `dev up --dir " + dir + "` ever run?"},
+		"RevisionsOnlyGrow":     {args: []string{"restore", "--from", os.Args[0], "--bump-revision", "-1"}, fails: "--bump-revision -1"},
+		"UserIsRequired":        {args: []string{"kubeconfig", "--out", "f"}, fails: "user"},
+		"DetachOrForeground":    {args: []string{"up", "--detach", "--foreground"}, fails: "detach"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			var out bytes.Buffer

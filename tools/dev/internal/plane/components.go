@@ -39,6 +39,11 @@ func (i instance) component(name string, flags []string, ready func(context.Cont
 	return process.Component{
 		Name: name,
 		Command: func() *exec.Cmd {
+			if name == "etcd" {
+				if err := i.adoptRestored(); err != nil {
+					fmt.Fprintln(os.Stderr, "dev:", err) // etcd goes on with the data that it has
+				}
+			}
 			cmd := exec.Command(self, append([]string{name}, flags...)...) //nolint:noctx // the supervisor ends it, in order
 			cmd.Args[0] = "dev"                                            // what ps shows
 			cmd.Dir = i.pods()                                             // a relative path given by mistake is in there

@@ -149,6 +149,46 @@ func KillMarked(ctx context.Context, mark string) (int, error) {
 	}
 }
 
+// KillOnce kills the processes with the mark that run one of the roles, which is the first argument of each, in the order of the
+// roles. It returns when all of them are dead; what is started again meanwhile lives.
+func KillOnce(ctx context.Context, mark string, roles ...string) error {
+	found, err := marked(mark)
+	if err != nil {
+		return err
+	}
+	var dying []Identity
+	for _, role := range roles {
+		for _, id := range found {
+			if roleOf(id.PID) != role || !id.Alive() {
+				continue
+			}
+			if err := syscall.Kill(id.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return fmt.Errorf("kill %s, process %d: %w", role, id.PID, err)
+			}
+			dying = append(dying, id)
+		}
+	}
+	for _, id := range dying {
+		if err := id.wait(ctx); err != nil {
+			return fmt.Errorf("wait for process %d to die: %w", id.PID, err)
+		}
+	}
+	return nil
+}
+
+// roleOf returns the first argument of a process, or "".
+func roleOf(pid int) string {
+	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	if err != nil {
+		return ""
+	}
+	args := bytes.Split(line, []byte{0})
+	if len(args) < 2 {
+		return ""
+	}
+	return string(args[1])
+}
+
 func marked(mark string) ([]Identity, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
