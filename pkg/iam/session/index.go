@@ -151,7 +151,7 @@ func (s *index) put(r *cached) *cached {
 		return r
 	}
 	fed := r.until.IsZero()
-	if r.older(old) && !(fed && old.until.IsZero()) {
+	if r.older(old) && (!fed || !old.until.IsZero()) {
 		return old // the feed lags the state that was written or read here
 	}
 	next := *r // older than what the feed has brought before, where a backup of etcd was restored
