@@ -2,12 +2,14 @@ package dynamic_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic"
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic/read"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
+	"kapis.dev/ks-apiserver/pkg/request"
 
 	restful "github.com/emicklei/go-restful/v3"
 )
@@ -51,6 +53,27 @@ func TestRoutes(t *testing.T) {
 				t.Fatalf("%d %s", rec.Code, body)
 			}
 		})
+	}
+}
+
+func TestListsAndObjectsAreTablesWhereThatIsAccepted(t *testing.T) { // O33
+	h := &dynamic.Handler{Handler: &read.Handler{Resources: kapistest.NewService(t)}}
+	c := kapistest.Container(dynamic.WebServices(h)...)
+	for path, want := range map[string]string{
+		"/kapi/v1/pods?sortBy=name&ascending=true&limit=1": `"totalItems":3,"columnDefinitions":[{"name":"Name"`,
+		"/kapi/v1/namespaces/a/pods/p1":                    `"rows":[{"cells":["p1",`,
+		"/kapi/v1/namespaces/a/pods/p1?includeObject=x":    `"field":"includeObject"`,
+		"/kapi/v1/pods?includeObject=x":                    `"field":"includeObject"`,
+	} {
+		r, rec := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil), httptest.NewRecorder()
+		r.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
+		info, err := request.Parse(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.ServeHTTP(rec, r.WithContext(request.WithInfo(r.Context(), info))); !strings.Contains(rec.Body.String(), want) {
+			t.Errorf("%s: %d %s", path, rec.Code, rec.Body)
+		}
 	}
 }
 

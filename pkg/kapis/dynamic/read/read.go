@@ -10,6 +10,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/resource/table"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -121,6 +122,10 @@ func (h *Handler) List(r *restful.Request) (any, error) {
 		return nil, err
 	}
 	ctx := r.Request.Context()
+	form, err := table.FormFor(r.Request.Header, q)
+	if err != nil {
+		return nil, err
+	}
 	src, err := h.Resources.Streams.Open(ctx, r.Request.Header, t.kind, t.scope, q, request.InfoFrom(ctx).Verb == "watch", t.name)
 	if err != nil {
 		return nil, err
@@ -142,6 +147,9 @@ func (h *Handler) List(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if form != nil {
+		return h.Resources.Tables.For(ctx, t.kind, t.scope, form).Page(page, ""), nil
+	}
 	return page.List(), nil
 }
 
@@ -151,5 +159,14 @@ func (h *Handler) Get(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.Resources.Get(r.Request.Context(), t.kind, t.scope, t.name)
+	ctx := r.Request.Context()
+	o, err := h.Resources.Get(ctx, t.kind, t.scope, t.name)
+	if err != nil || !table.Requested(r.Request.Header) {
+		return o, err
+	}
+	form, err := table.FormOf(r.QueryParameter(table.ParamInclude))
+	if err != nil {
+		return nil, err
+	}
+	return h.Resources.Tables.For(ctx, t.kind, t.scope, form).Object(o), nil
 }
