@@ -230,6 +230,23 @@ func TestAggregatedQueriesThroughKubeAPIServer(t *testing.T) {
 			})
 		}
 	})
+	t.Run("kubectl ks get, through either API", func(t *testing.T) { // O33
+		for _, door := range []struct{ name, kubeconfig string }{
+			{"aggregated", filepath.Join(product.Dir, "kubeconfig")}, {"kapis", filepath.Join(product.Dir, "ks.kubeconfig")},
+		} {
+			eventually(t, "pods are listed through "+door.name, func(ctx context.Context) error {
+				cmd := exec.CommandContext(ctx, product.Program("kubectl-ks"), "get", "pods", "-n", ns, "-l", "app=aggregated", "--sort-by=name", "--desc",
+					"--facets=metadata.namespace", "--limit=1", "--through="+door.name, "--kubeconfig="+door.kubeconfig)
+				out, err := cmd.Output()
+				text := string(out)
+				if err == nil && (!strings.HasPrefix(text, "NAME   READY   STATUS") || !strings.Contains(text, "\nb ") ||
+					strings.Contains(text, "\na ") || !strings.Contains(text, ns+"   2\n")) {
+					err = errors.New(clip(text))
+				}
+				return err
+			})
+		}
+	})
 	t.Run("a Query", func(t *testing.T) { // O30
 		out := mustKubectlAt(t, "apiVersion: query.kapis.dev/v1alpha1\nkind: Query\nmetadata: {generateName: q-}\nspec: {resource: pods, namespace: "+ns+
 			", sortBy: [name]}\n", "create", "-f", "-", "-o", "json")

@@ -98,7 +98,7 @@ func TestEveryTestThatIsNamedExists(t *testing.T) {
 	const root = "../.."
 	tests := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
-	for _, folder := range []string{"pkg", "tools"} {
+	for _, folder := range []string{"cmd", "pkg", "tools"} {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(name string, _ os.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(name, "_test.go") {
 				return err
