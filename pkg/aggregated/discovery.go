@@ -62,6 +62,7 @@ func (h *Handler) groups(r *http.Request) (any, error) {
 	if kinds == nil {
 		return nil, errNoDiscovery
 	}
+	names := discoveredKinds(h.Resources.Catalog(), kinds)
 	version := apidiscoveryv2.APIVersionDiscovery{Version: queryv1alpha1.Version, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent}
 	for _, k := range kinds {
 		scope := apidiscoveryv2.ScopeCluster
@@ -70,7 +71,7 @@ func (h *Handler) groups(r *http.Request) (any, error) {
 		}
 		version.Resources = append(version.Resources, apidiscoveryv2.APIResourceDiscovery{
 			Resource: nameOf(h.Resources.Catalog(), k), SingularResource: singular(k), Scope: scope, Verbs: verbsOfKinds(),
-			ResponseKind: &metav1.GroupVersionKind{Group: k.GVR.Group, Version: k.GVR.Version, Kind: k.Kind},
+			ResponseKind: &metav1.GroupVersionKind{Group: k.GVR.Group, Version: k.GVR.Version, Kind: names[k]},
 		})
 	}
 	version.Resources = append(version.Resources, apidiscoveryv2.APIResourceDiscovery{
@@ -100,12 +101,13 @@ func (h *Handler) resourceList() (any, error) {
 	if kinds == nil {
 		return nil, errNoDiscovery
 	}
+	names := discoveredKinds(h.Resources.Catalog(), kinds)
 	list := &metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: queryv1alpha1.APIVersion,
 	}
 	for _, k := range kinds {
 		list.APIResources = append(list.APIResources, metav1.APIResource{
-			Name: nameOf(h.Resources.Catalog(), k), SingularName: singular(k), Namespaced: k.Namespaced, Kind: k.Kind, Verbs: verbsOfKinds(),
+			Name: nameOf(h.Resources.Catalog(), k), SingularName: singular(k), Namespaced: k.Namespaced, Kind: names[k], Verbs: verbsOfKinds(),
 			Group: k.GVR.Group, Version: k.GVR.Version,
 		})
 	}

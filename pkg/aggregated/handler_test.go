@@ -14,6 +14,7 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -403,6 +404,19 @@ func TestKindsOfOnePluralHaveNamesOfTheirOwn(t *testing.T) { // O34
 	}
 	if names["clusterroles-iam.kubesphere.io"] != "clusterroles.iam.kubesphere.io" || names["users"] != "users.iam.kubesphere.io" {
 		t.Errorf("got %v", names)
+	}
+	both := append(st.Catalog().All(), &store.Kind{Kind: "ClusterRole",
+		GVR: schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}})
+	seen := map[string]string{}
+	for k, kind := range discoveredKinds(st.Catalog(), both) {
+		if seen[kind] != "" {
+			t.Errorf("discovery calls both %s and %s %s: kubectl would read one for the other", seen[kind], k.GVR.GroupResource(), kind)
+		}
+		seen[kind] = k.GVR.GroupResource().String()
+	}
+	if seen["ClusterRole"] != "clusterroles.rbac.authorization.k8s.io" || seen["ClusterRole.iam.kubesphere.io"] != "clusterroles.iam.kubesphere.io" ||
+		seen["User"] != "users.iam.kubesphere.io" {
+		t.Errorf("got %v", seen)
 	}
 	for _, name := range []string{"", "-", "pods-", "-iam.kubesphere.io", "users-iam.kubesphere.io", "clusterroles"} {
 		if k := named(st.Catalog(), name); k != nil {

@@ -69,5 +69,25 @@ func preferred(c *store.Catalog, gr schema.GroupResource) *store.Kind {
 	return k
 }
 
+// discoveredKinds returns what discovery calls the kinds. kubectl finds the path of a kind by that, and by nothing else: of two with one
+// name it would read the other's objects. So it is the kind's own name for the first, of those whose path is their plural, and has the
+// group after it for others.
+func discoveredKinds(c *store.Catalog, kinds []*store.Kind) map[*store.Kind]string {
+	taken, out := map[string]bool{}, make(map[*store.Kind]string, len(kinds))
+	for _, plural := range []bool{true, false} {
+		for _, k := range kinds {
+			if (nameOf(c, k) == k.GVR.Resource) != plural {
+				continue
+			}
+			name := k.Kind
+			if taken[name] {
+				name += "." + k.GVR.Group
+			}
+			taken[name], out[k] = true, name
+		}
+	}
+	return out
+}
+
 // singular returns the singular that clients show.
 func singular(k *store.Kind) string { return strings.ToLower(k.Kind) }
