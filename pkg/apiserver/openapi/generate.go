@@ -11,7 +11,6 @@ import (
 
 	restful "github.com/emicklei/go-restful/v3"
 	openapi_v2 "github.com/google/gnostic-models/openapiv2"
-	"google.golang.org/protobuf/proto"
 	"k8s.io/kube-openapi/pkg/builder"
 	"k8s.io/kube-openapi/pkg/builder3"
 	"k8s.io/kube-openapi/pkg/common"
@@ -22,10 +21,10 @@ import (
 
 // documents are this server's own, generated once.
 type documents struct {
-	v2Members  []members
-	v2Protobuf []byte // a Document with what is in v2Members, and nothing else
-	v2Hash     string
-	v3         map[string]*ownDocument // by the path in the index
+	v2Members []members
+	v2        *openapi_v2.Document // what is in v2Members, and nothing else
+	v2Hash    string
+	v3        map[string]*ownDocument // by the path in the index
 }
 
 type ownDocument struct {
@@ -79,10 +78,7 @@ func (d *documents) generateV2(routes []*route, types *types, info *spec.Info) e
 	if err != nil {
 		return fmt.Errorf("the generated document is not valid: %w", err)
 	}
-	part := &openapi_v2.Document{Paths: doc.Paths, Definitions: doc.Definitions, Parameters: doc.Parameters}
-	if d.v2Protobuf, err = proto.Marshal(part); err != nil {
-		return err
-	}
+	d.v2 = &openapi_v2.Document{Paths: doc.Paths, Definitions: doc.Definitions, Parameters: doc.Parameters}
 	var top map[string]json.RawMessage
 	if err := json.Unmarshal(whole, &top); err != nil {
 		return err

@@ -112,7 +112,7 @@ func (k *kube) count(path string) int {
 func swagger(definitions ...string) *spec.Swagger {
 	s := &spec.Swagger{SwaggerProps: spec.SwaggerProps{
 		Swagger: "2.0", Info: &spec.Info{InfoProps: spec.InfoProps{Title: "Kubernetes", Version: "v1.37.1"}},
-		Paths: &spec.Paths{Paths: map[string]spec.PathItem{"/api/": {}}}, Definitions: spec.Definitions{},
+		Paths: &spec.Paths{Paths: map[string]spec.PathItem{"/api/": {}, "/version": {}}}, Definitions: spec.Definitions{},
 	}}
 	for _, d := range definitions {
 		s.Definitions[d] = spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}, Description: `with "quotes", \ and }`}}
@@ -233,6 +233,9 @@ func TestV2JSONHoldsBothDocuments(t *testing.T) {
 			t.Errorf("path %s is missing", path)
 		}
 	}
+	if n := bytes.Count(body, []byte(`"/version":`)); n != 1 {
+		t.Errorf("a path of both is there %d times", n)
+	}
 	if s.Info.Title != "Kubernetes" || res.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("title %q, %v", s.Info.Title, res.Header)
 	}
@@ -310,6 +313,13 @@ func TestV2ProtobufHoldsBothDocuments(t *testing.T) {
 		want, err := openapi_v2.ParseDocument(text)
 		if err != nil {
 			t.Fatal(err)
+		}
+		seen := map[string]bool{}
+		for _, p := range d.Paths.Path {
+			if seen[p.Name] {
+				t.Errorf("path %s is there twice", p.Name)
+			}
+			seen[p.Name] = true
 		}
 		if d.Info.Title != "Kubernetes" || len(d.Paths.Path) != len(want.Paths.Path) ||
 			len(d.Definitions.AdditionalProperties) != len(want.Definitions.AdditionalProperties) {

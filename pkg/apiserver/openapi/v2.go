@@ -5,13 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 )
 
-// loadV2 merges the two documents. Neither is parsed, because kube-apiserver's has several megabytes. Our definitions have names that
-// can't clash, so our members are inserted into the objects of the other; and of two protobuf messages that are written one after the
-// other, every reader makes their union (Protocol Buffers, "Last One Wins": embedded messages are merged, repeated fields appended).
+// loadV2 merges the two documents. Neither is decoded, because kube-apiserver's has several megabytes: our members are inserted into the
+// objects of the other; and of two protobuf messages that are written one after the other, every reader makes their union (Protocol Buffers,
+// "Last One Wins": embedded messages are merged, repeated fields appended). Where both describe a path, such as /version/, kube-apiserver's
+// member stays alone, since a strict reader refuses a document with two members of one name (RFC 7493, 2.3).
 func loadV2(up *upstream, own *documents, f format) func(context.Context, *document) (*document, error) {
 	return func(ctx context.Context, before *document) (*document, error) {
 		etag := ""
@@ -31,7 +33,11 @@ func loadV2(up *upstream, own *documents, f format) func(context.Context, *docum
 				return nil, fmt.Errorf("join the OpenAPI documents: %w", err)
 			}
 		} else {
-			d.body = slices.Concat(d.body, own.v2Protobuf)
+			part, err := own.protobufWithout(d.body)
+			if err != nil {
+				return nil, fmt.Errorf("join the OpenAPI documents: %w", err)
+			}
+			d.body = slices.Concat(d.body, part)
 		}
 		d.contentType = f.mediaType("v2")
 		d.etag = `"` + strings.Trim(strings.TrimPrefix(d.upstream, "W/"), `"`) + "-" + own.v2Hash + `"`
@@ -47,8 +53,8 @@ type members struct {
 
 var errNotObject = errors.New("not a JSON object")
 
-// splice returns doc with members inserted into their objects; a missing object is added. doc must be valid JSON; otherwise the result is
-// an error or nonsense.
+// splice returns doc with members inserted into their objects, except those that an object has already; a missing object is added. doc must
+// be valid JSON; otherwise the result is an error or nonsense.
 func splice(doc []byte, add []members) ([]byte, error) {
 	top, objects, err := scan(doc)
 	if err != nil {
@@ -74,13 +80,54 @@ func splice(doc []byte, add []members) ([]byte, error) {
 		if n < 0 {
 			continue
 		}
-		out = append(append(out, doc[from:o.at]...), add[n].text...)
-		if doc[skipSpace(doc, o.at)] != '}' {
+		text := missing(add[n].text, doc[o.at:])
+		out = append(append(out, doc[from:o.at]...), text...)
+		if len(text) > 0 && doc[skipSpace(doc, o.at)] != '}' {
 			out = append(out, ',')
 		}
 		from = o.at
 	}
 	return append(out, doc[from:]...), nil
+}
+
+// missing returns those of the members text that the object has no members of the same name for. Both begin after the brace.
+func missing(text, object []byte) []byte {
+	there := map[string]bool{}
+	for name := range each(object) {
+		there[string(name)] = true
+	}
+	var left [][]byte
+	for name, member := range each(text) {
+		if !there[string(name)] {
+			left = append(left, member)
+		}
+	}
+	return bytes.Join(left, []byte{','})
+}
+
+// each iterates over the members of an object that begins after its brace: their names, with quotes and as they are written, and their
+// whole text.
+func each(object []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(name, member []byte) bool) {
+		for i := 0; ; {
+			if i = skipSpace(object, i); i < len(object) && object[i] == ',' {
+				i = skipSpace(object, i+1)
+			}
+			if i >= len(object) || object[i] != '"' {
+				return
+			}
+			nameEnd := skipString(object, i)
+			colon := skipSpace(object, nameEnd)
+			if colon >= len(object) || object[colon] != ':' {
+				return
+			}
+			end := skipValue(object, skipSpace(object, colon+1))
+			if !yield(object[i:nameEnd], object[i:end]) {
+				return
+			}
+			i = end
+		}
+	}
 }
 
 // object is a member of a JSON document whose value is an object; at is the position after its brace.

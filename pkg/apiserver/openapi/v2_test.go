@@ -3,6 +3,7 @@ package openapi
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"testing"
 )
 
@@ -16,7 +17,15 @@ func TestSplice(t *testing.T) {
 		"Deeper": {`{"x":{"paths":{"\"}":1}},"y":"{\\","z":[{"definitions":{}}],"paths":{},"definitions":{}}`,
 			`{"x":{"paths":{"\"}":1}},"y":"{\\","z":[{"definitions":{}}],"paths":{"/own":{}},"definitions":{"own":{"a":[1,"}"]}}}`},
 		"OtherTypes": {`{"n":1,"t":true,"z":null,"paths":{},"definitions":{}}`, `{"n":1,"t":true,"z":null,"paths":{"/own":{}},"definitions":{"own":{"a":[1,"}"]}}}`},
+		"Twice": {`{"paths":{"/a":{"/own":1}, "/own" : {"x":[2]}},"definitions":{"own":{}}}`,
+			`{"paths":{"/a":{"/own":1}, "/own" : {"x":[2]}},"definitions":{"own":{}}}`},
+		"OneOfTwo": {`{"paths":{},"definitions":{},"parameters":{"b":{}}}`,
+			`{"paths":{"/own":{}},"definitions":{"own":{"a":[1,"}"]}},"parameters":{"a":{"b":0},"c":1,"b":{}}}`},
 	} {
+		add := add
+		if name == "OneOfTwo" {
+			add = append(slices.Clone(add), members{"parameters", []byte(`"a":{"b":0},"b":{"c":0},"c":1`)})
+		}
 		got, err := splice([]byte(c.in), add)
 		if err != nil || string(got) != c.want || !json.Valid(got) {
 			t.Errorf("%s:\n got %s %v\nwant %s", name, got, err, c.want)
