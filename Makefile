@@ -87,6 +87,7 @@ test-unit: test-servers ## unit tests with -race
 	cd tools/logins && $(GO_TEST) . ./oidc
 	cd tools/image && $(GO_TEST) -race ./...
 	cd tools/manifest && $(GO_TEST) ./...
+	cd tools/conformance && $(GO_TEST) .
 
 .PHONY: test-quick
 test-quick: ## unit tests of the packages that differ from BASE=origin/main, without a control plane
@@ -110,6 +111,14 @@ test-node: ## pods on a real node, and both programs deployed to it, under load;
 	@if $(BIN)/dev check-node >/dev/null 2>&1; then $(MAKE) --no-print-directory image IMAGE_REGISTRY=kapis.dev IMAGE_TAG=dev; fi
 	cd tools/dev && BIN=$(BIN) $(GO_TEST) -count=1 -v -timeout 40m ./nodetest
 
+.PHONY: conformance
+conformance: build ## Kubernetes' own conformance tests, directly and through ks-apiserver, and write docs/conformance.md (NODE=real: more of them)
+	@tools/dev/build.sh $(BIN)
+	@$(if $(WITH_NODE),hack/real-node.sh $(BIN))
+	@$(GO_BUILD) -o $(BIN)/run ./tools/run
+	@tools/conformance/build.sh $(BIN)
+	@env -u KUBECONFIG $(BIN)/conformance --bin $(BIN) --dir $(DEV_DIR)/conformance --markdown docs/conformance.md $(if $(WITH_NODE),--real)
+
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZ_TIME=30s each, on two processors; what they find is kept in testdata/fuzz
 	DEV_PACKAGES="$(DEV_PACKAGES)" hack/fuzz.sh
@@ -121,6 +130,7 @@ lint: $(BIN)/golangci-lint ## golangci-lint
 	cd tools/logins && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...
 	cd tools/image && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...
 	cd tools/manifest && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...
+	cd tools/conformance && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...
 
 .PHONY: verify
 verify: lint sbom ## lint (go vet is a part of it), the import rule, generated files, the Dockerfile, licences, known vulnerabilities
