@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"hash/crc32"
 	"net/http"
 
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
@@ -21,12 +20,11 @@ type Digest [sha256.Size]byte
 func DigestOf(records []*index.Record) (d Digest, bytes int64) {
 	const block = 4 << 10
 	text, h := make([]byte, 0, min(len(records)*64, block)), sha256.New()
-	var room [block]byte
 	for _, r := range records {
 		bytes += int64(r.JSON.Len())
 		text = lru.AppendPart(lru.AppendPart(text, r.UID), r.ResourceVersion)
 		text = binary.AppendUvarint(text, uint64(r.JSON.Len()))
-		text = binary.BigEndian.AppendUint32(text, checksum(r.JSON.String(), room[:]))
+		text = binary.BigEndian.AppendUint32(text, r.Checksum())
 		if r.UID == "" || r.ResourceVersion == "" {
 			text = append(text, r.JSON.String()...)
 		}
@@ -38,18 +36,6 @@ func DigestOf(records []*index.Record) (d Digest, bytes int64) {
 	h.Write(text)
 	h.Sum(d[:0])
 	return d, bytes
-}
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// checksum returns one of text, which it copies through room. It distinguishes versions of one object, and is no defence against
-// somebody who makes two on purpose: they can't choose the UID and the resource version.
-func checksum(text string, room []byte) (sum uint32) {
-	for text != "" {
-		n := copy(room, text)
-		sum, text = crc32.Update(sum, castagnoli, room[:n]), text[n:]
-	}
-	return sum
 }
 
 // Tag returns an entity tag of what an answer depends on. It is weak (RFC 9110, 8.8.1): answers with the same tag may differ

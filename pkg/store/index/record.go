@@ -1,6 +1,7 @@
 package index
 
 import (
+	"hash/crc32"
 	"maps"
 	"strings"
 	"time"
@@ -38,7 +39,28 @@ type Record struct {
 	// Fields are the values that the kind's Schema names, in its order.
 	Fields []string
 
-	owners string
+	owners   string
+	checksum uint32 // of JSON; 0 where it was not computed
+}
+
+// Checksum distinguishes contents of one object that have the same resource version, as after the restore of a backup of etcd. It is no
+// defence against two objects that somebody makes on purpose: the UID and the resource version can't be chosen.
+func (r *Record) Checksum() uint32 {
+	if r.checksum != 0 {
+		return r.checksum
+	}
+	return checksum(r.JSON.String())
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(text string) (sum uint32) {
+	var room [1 << 10]byte
+	for text != "" {
+		n := copy(room[:], text)
+		sum, text = crc32.Update(sum, castagnoli, room[:n]), text[n:]
+	}
+	return sum
 }
 
 // Owner is one of an object's owner references.
@@ -119,7 +141,8 @@ type Incoming struct {
 
 // readMetadata reads the metadata of an object's JSON.
 func readMetadata(object redaction.Shown, s *Schema) (*Incoming, error) {
-	out, json := &Incoming{Record: &Record{JSON: object}}, object.String()
+	json := object.String()
+	out := &Incoming{Record: &Record{JSON: object, checksum: checksum(json)}}
 	for m := rawjson.Object(json); m.Next(); {
 		if m.Key == "metadata" {
 			out.metadata(m.Value)
