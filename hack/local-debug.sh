@@ -1,31 +1,176 @@
 #!/usr/bin/env bash
-# Fetches the configuration of the ks-apiserver that runs in a cluster, and prints the commands that run one on this
-# machine in its place: it starts nothing and changes nothing in the cluster.
+# Debugs ks-apiserver on this machine against a remote cluster.
 #
-#   hack/local-debug.sh [--kubeconfig FILE] [--output FOLDER] [--namespace kubesphere-system] [--port 9090]
+#   hack/local-debug.sh [fetch]   fetches the configuration of the ks-apiserver that runs in the cluster, and prints the commands that
+#                                 run one on this machine in its place. It starts nothing, and changes nothing in the cluster.
+#   hack/local-debug.sh exchange  sends what comes to its Services to this machine. Only where nodes of the cluster reach this machine:
+#                                 for other clusters, fetch prints what ktctl and telepresence need.
+#   hack/local-debug.sh recover   sends it to the pods again, also after this machine was switched off meanwhile
+#
+#   --kubeconfig FILE             of the cluster (default $KUBECONFIG, ~/.kube/config)
+#   --namespace NAME              of ks-apiserver (default kubesphere-system)
+#   --port N, --tls-port N        where ks-apiserver listens here (default 9090, 9443)
+#   --output FOLDER               fetch: where the configuration is written (default .dev/debug)
+#   --address IP                  exchange: of this machine, as nodes reach it (default: what this machine sends to the first node from)
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-usage() { sed -n '2,5s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+fail() { echo "local-debug: $*" >&2 && exit "${status:-1}"; }
 
+command=fetch
 kubeconfig=${KUBECONFIG:-$HOME/.kube/config}
 output=$root/.dev/debug # ignored by git, removed by make clean-dev
 namespace=kubesphere-system
 port=9090
+tls_port=9443
+address=
+case ${1:-} in
+fetch | exchange | recover)
+  command=$1
+  shift
+  ;;
+esac
 while (($# > 0)); do
   case $1 in
-  --kubeconfig | --output | --namespace | --port)
-    (($# > 1)) || { echo "local-debug: $1 needs a value" >&2 && exit 2; }
-    declare "${1#--}=$2"
+  --kubeconfig | --output | --namespace | --port | --tls-port | --address)
+    (($# > 1)) || status=2 fail "$1 needs a value"
+    name=${1#--}
+    declare "${name//-/_}=$2"
     shift 2
     ;;
   -h | --help) usage && exit 0 ;;
   *) echo "local-debug: unknown argument $1" >&2 && usage >&2 && exit 2 ;;
   esac
 done
+for n in "$port" "$tls_port"; do
+  [[ $n =~ ^[0-9]{1,5}$ ]] && ((n > 0 && n < 65536)) || status=2 fail "$n is not a port"
+done
 
 read -r -a KUBECTL <<<"${KUBECTL:-kubectl}"
 KUBECTL+=(--kubeconfig "$kubeconfig" --namespace "$namespace")
+
+# The Services of ks-apiserver: that of its callers, and that of kube-apiserver, which is there in aggregated mode only.
+services=(ks-apiserver ks-apiserver-aggregated)
+# While a Service is exchanged, this annotation has its own selector, and its selector this label, which no pod has.
+note=kapis.dev/local-debug-selector
+moved='{"kapis.dev/local-debug":"exchanged"}'
+
+# present SERVICE tells whether it is there.
+present() { [[ -n $("${KUBECTL[@]}" get service "$1" --ignore-not-found -o name) ]]; }
+
+# exchanged SERVICE prints its own selector, as JSON, if it is exchanged.
+exchanged() { "${KUBECTL[@]}" get service "$1" -o go-template="{{with .metadata.annotations}}{{with index . \"$note\"}}{{.}}{{end}}{{end}}"; }
+
+# own_address prints the address that this machine sends to the first node from.
+own_address() {
+  local node
+  node=$("${KUBECTL[@]}" get nodes -o jsonpath='{.items[0].status.addresses[?(@.type=="InternalIP")].address}')
+  [[ -n $node ]] || fail "no node of the cluster has an address: name this machine's with --address"
+  ip -o route get "$node" | sed -n 's/.* src \([^ ]*\).*/\1/p'
+}
+
+# ports SERVICE prints the ports of its EndpointSlice, in YAML: 443, 9443 and what is called https is where we serve TLS.
+ports() {
+  local name number target here
+  "${KUBECTL[@]}" get service "$1" -o go-template='{{range .spec.ports}}{{or .name "-"}} {{.port}} {{.targetPort}}{{"\n"}}{{end}}' |
+    while read -r name number target; do
+      here=$port
+      case $name/$number/$target in https* | */443/* | */9443/* | */https | */9443) here=$tls_port ;; esac
+      echo "- {name: \"${name#-}\", port: $here, protocol: TCP}"
+    done
+}
+
+# answering fails unless ks-apiserver answers on this machine, at an address and the port of what is printed by ports.
+answering() {
+  local at
+  for at in $(sed -n 's/.*port: \([0-9]*\),.*/\1/p' <<<"$1" | sort -u); do
+    (exec 3<>"/dev/tcp/$address/$at") 2>/dev/null ||
+      fail "nothing listens on $address:$at: start ks-apiserver first ($0 fetch prints how), with --bind-address 0.0.0.0 or that address"
+  done
+}
+
+# select_pods SERVICE FROM TO moves its selector, if it still is as it was read.
+select_pods() {
+  "${KUBECTL[@]}" patch service "$1" --type=json \
+    -p "[{\"op\":\"test\",\"path\":\"/spec/selector\",\"value\":$2},{\"op\":\"replace\",\"path\":\"/spec/selector\",\"value\":$3}]" >/dev/null
+}
+
+# exchange SERVICE: first this machine is one more endpoint, and then the only one, so that no request fails.
+exchange() {
+  local selector slice=$1-local-debug
+  selector=$("${KUBECTL[@]}" get service "$1" -o jsonpath='{.spec.selector}')
+  [[ $selector == "{"* ]] || fail "Service $namespace/$1 has no selector: another program leads it somewhere"
+  "${KUBECTL[@]}" annotate service "$1" "$note=$selector" >/dev/null
+  "${KUBECTL[@]}" apply -f - >/dev/null <<YAML
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: $slice
+  labels: {kubernetes.io/service-name: $1, endpointslice.kubernetes.io/managed-by: local-debug.kapis.dev}
+addressType: $([[ $address == *:* ]] && echo IPv6 || echo IPv4)
+endpoints: [{addresses: ["$address"], conditions: {ready: true}}]
+ports:
+$2
+YAML
+  select_pods "$1" "$selector" "$moved" || {
+    "${KUBECTL[@]}" delete endpointslice "$slice" --ignore-not-found >/dev/null
+    "${KUBECTL[@]}" annotate service "$1" "$note-" >/dev/null
+    fail "Service $namespace/$1 was changed at the same time: try again"
+  }
+  echo "exchanged: Service $namespace/$1 leads to $address"
+}
+
+# recover SERVICE: first the pods are endpoints again, and then this machine is none.
+recover() {
+  local selector=$2 left=120 ready
+  select_pods "$1" "$moved" "$selector" || echo "local-debug: Service $namespace/$1 has another selector already, which stays" >&2
+  while :; do
+    ready=$("${KUBECTL[@]}" get endpointslices -l "kubernetes.io/service-name=$1,endpointslice.kubernetes.io/managed-by!=local-debug.kapis.dev" \
+      -o jsonpath='{.items[*].endpoints[?(@.conditions.ready==true)].addresses[0]}')
+    [[ -z $ready ]] || break
+    ((left-- > 0)) || { echo "local-debug: no pod of Service $namespace/$1 is ready" >&2 && break; }
+    sleep 1
+  done
+  "${KUBECTL[@]}" delete endpointslice "$1-local-debug" --ignore-not-found >/dev/null
+  "${KUBECTL[@]}" annotate service "$1" "$note-" >/dev/null
+  echo "recovered: Service $namespace/$1 leads to ${ready:-no pod}"
+}
+
+case $command in
+exchange)
+  present ks-apiserver || fail "there is no Service $namespace/ks-apiserver; give --namespace, or the right --kubeconfig"
+  address=${address:-$(own_address)}
+  case $address in
+  "") fail "this machine has no route to the nodes: name its address with --address, or use ktctl or telepresence" ;;
+  127.* | ::1 | localhost) status=2 fail "nodes do not reach this machine at $address: name the address that they reach it at" ;;
+  esac
+  declare -A wanted=()
+  for service in "${services[@]}"; do
+    present "$service" || continue
+    [[ -z $(exchanged "$service") ]] || fail "Service $namespace/$service is exchanged already: $0 recover, first"
+    wanted[$service]=$(ports "$service")
+    answering "${wanted[$service]}"
+  done
+  for service in "${services[@]}"; do
+    [[ -z ${wanted[$service]:-} ]] || exchange "$service" "${wanted[$service]}"
+  done
+  echo "The way back: $0 recover --namespace $namespace --kubeconfig $kubeconfig"
+  exit
+  ;;
+recover)
+  found=
+  for service in "${services[@]}"; do
+    present "$service" || continue
+    selector=$(exchanged "$service")
+    [[ -n $selector ]] || continue
+    found=yes
+    recover "$service" "$selector"
+  done
+  [[ -n $found ]] || echo "nothing in $namespace is exchanged"
+  exit
+  ;;
+esac
 
 # The files hold secrets.
 umask 077
@@ -56,17 +201,21 @@ fetch secret kubesphere-config "$output" || fetch configmap kubesphere-config "$
 }
 fetch configmap ks-router-config "$output/ingress-controller" || true # release 3.0 only
 
+secure=
+if present ks-apiserver-aggregated; then secure=" --secure-port $tls_port"; fi
+
 cat <<TEXT
 
 1. Run ks-apiserver here, against that cluster:
 
-   $root/bin/ks-apiserver --config $output --kubeconfig $kubeconfig --insecure-port $port
+   $root/bin/ks-apiserver --config $output --kubeconfig $kubeconfig --insecure-port $port$secure
 
    (make build makes it; in a debugger, give cmd/ks-apiserver the same arguments.)
 
 2. Send the cluster's traffic to it, with one of:
 
-   ktctl exchange ks-apiserver --expose $port:9090 -n $namespace
+   $0 exchange                       # where nodes reach this machine; nothing to install
+   ktctl exchange ks-apiserver --expose $port:9090,$tls_port:9443 -n $namespace
    telepresence connect -n $namespace && telepresence intercept ks-apiserver --port $port:9090
 
 3. Ask it:
@@ -75,6 +224,7 @@ cat <<TEXT
 
 4. The way back:
 
+   $0 recover                        # also after this machine was switched off meanwhile
    ktctl recover ks-apiserver -n $namespace   # the service goes to the cluster's own pods again
    ktctl clean -n $namespace                  # what a killed ktctl left behind
    telepresence leave ks-apiserver; telepresence quit
