@@ -43,6 +43,7 @@ func (p *plane) platform() {
 	d.t.Run("LoginsListsAndWebhooksWork", d.with((*deployment).works))
 	d.t.Run("ALoginOnOneReplicaCountsOnTheOther", d.with((*deployment).sessions))
 	d.t.Run("UnderLoad", d.with((*deployment).underLoad))
+	d.t.Run("QueriesGoThroughKubeAPIServer", d.with((*deployment).aggregated))
 	d.t.Run("NothingIsLeftAfterUninstall", d.with(func(d *deployment) {
 		d.uninstalled()
 		d.left(before)
@@ -302,6 +303,46 @@ func (d *deployment) evicted(pod pod) {
 			return fmt.Errorf("it says %s", text)
 		}
 		d.t.Fatalf("evict %s: %d %s", pod.Metadata.Name, code, text)
+		return nil
+	})
+}
+
+// aggregated switches on what docs/aggregated.md describes, and asks kube-apiserver, which passes the request on to the pods.
+func (d *deployment) aggregated() {
+	t := d.t
+	folder := t.TempDir()
+	config, err := filepath.Abs(filepath.Join("..", "..", "..", "config"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	relative, err := filepath.Rel(folder, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay := fmt.Sprintf("resources: [%[1]s/overlays/node]\ncomponents: [%[1]s/aggregated]\n", relative)
+	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(overlay), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := d.kubectl("--namespace", system, "get", "secret", "kubesphere-config", "--output", `go-template={{index .data "kubesphere.yaml" | base64decode}}`)
+	patch, err := json.Marshal(map[string]any{"stringData": map[string]string{"kubesphere.yaml": file + "aggregated:\n  enabled: true\n"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.kubectl("--namespace", system, "patch", "secret", "kubesphere-config", "--type=merge", "--patch", string(patch))
+	d.make("deploy", "OVERLAY="+folder)
+	for _, name := range []string{apiserver, manager} {
+		d.kubectl("--namespace", system, "rollout", "restart", "deployment/"+name)
+		d.rolledOut(name)
+	}
+	d.eventually("kube-apiserver passes a query on to the pods", func() error {
+		code, text := d.kube.do(t, http.MethodGet, "/apis/query.kapis.dev/v1alpha1/namespaces/"+system+"/pods?sortBy=name&ascending=true&limit=3", "")
+		var list struct{ Items []pod }
+		if err := json.Unmarshal([]byte(text), &list); err != nil || code != http.StatusOK || len(list.Items) != 3 {
+			return fmt.Errorf("%d %s", code, text)
+		}
+		if !slices.IsSortedFunc(list.Items, func(a, b pod) int { return strings.Compare(a.Metadata.Name, b.Metadata.Name) }) {
+			return fmt.Errorf("they are not sorted: %s", text)
+		}
 		return nil
 	})
 }
