@@ -80,7 +80,7 @@ func TestTrafficIsExchangedWithThisMachine(t *testing.T) {
 		"nothing listens on " + address: {"exchange", "--address", address, "--port", here["http"], "--tls-port", freePort(t)},
 		"do not reach this machine":     {"exchange", "--address", "127.0.0.1", "--port", here["http"], "--tls-port", here["https"]},
 		"is not a port":                 {"exchange", "--address", address, "--port", "99999"},
-		"unknown argument":              {"exchange", "--adress", address},
+		"unknown argument":              {"exchange", "--addr", address},
 	} {
 		if out, err := script(t.Context(), args...); err == nil || !strings.Contains(out, want) {
 			t.Errorf("%v: %v, %s; want %q", args, err, out, want)
