@@ -74,10 +74,8 @@ func (s *Streams) Watch(ctx context.Context, k *store.Kind, scope plan.Scope, q 
 	if err != nil {
 		return nil, err
 	}
-	if o.version != "" {
-		if _, err := s.planner.Snapshot(ctx, k, scope, o.version); err != nil {
-			return nil, err
-		}
+	if err := s.reach(ctx, k, scope, o); err != nil {
+		return nil, err
 	}
 	from, err := s.planner.Watch(ctx, k, scope)
 	if err != nil {
@@ -91,6 +89,25 @@ func (s *Streams) Watch(ctx context.Context, k *store.Kind, scope plan.Scope, q 
 		x.At, x.version, x.expired = at, o.version, !ok
 	}
 	return x, nil
+}
+
+// reach waits until the cache has the version that a client continues from. It does not wait for one that is gone for good, too old or of
+// a state before the restore of a backup: the watch will say so.
+func (s *Streams) reach(ctx context.Context, k *store.Kind, scope plan.Scope, o watchOptions) error {
+	if o.version == "" {
+		return nil
+	}
+	if !o.initial {
+		newest, err := s.planner.Snapshot(ctx, k, scope, "")
+		if err != nil {
+			return err
+		}
+		if _, known := newest.After(o.version); !known {
+			return nil
+		}
+	}
+	_, err := s.planner.Snapshot(ctx, k, scope, o.version)
+	return err
 }
 
 // Head implements stream.Source.
