@@ -11,7 +11,7 @@
 #   --namespace NAME              of ks-apiserver (default kubesphere-system)
 #   --port N, --tls-port N        where ks-apiserver listens here (default 9090, 9443)
 #   --output FOLDER               fetch: where the configuration is written (default .dev/debug)
-#   --address IP                  exchange: of this machine, as nodes reach it (default: what this machine sends to the first node from)
+#   --address IP                  exchange: of this machine, as nodes reach it (default: that of its packets to a node of ks-apiserver)
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -62,11 +62,12 @@ present() { [[ -n $("${KUBECTL[@]}" get service "$1" --ignore-not-found -o name)
 # exchanged SERVICE prints its own selector, as JSON, if it is exchanged.
 exchanged() { "${KUBECTL[@]}" get service "$1" -o go-template="{{with .metadata.annotations}}{{with index . \"$note\"}}{{.}}{{end}}{{end}}"; }
 
-# own_address prints the address that this machine sends to the first node from.
+# own_address prints the address from which this machine sends to a node on which ks-apiserver runs.
 own_address() {
-  local node
-  node=$("${KUBECTL[@]}" get nodes -o jsonpath='{.items[0].status.addresses[?(@.type=="InternalIP")].address}')
-  [[ -n $node ]] || fail "no node of the cluster has an address: name this machine's with --address"
+  local name node=
+  name=$("${KUBECTL[@]}" get endpointslices -l kubernetes.io/service-name=ks-apiserver -o go-template='{{range .items}}{{range .endpoints}}{{with .nodeName}}{{.}} {{end}}{{end}}{{end}}')
+  [[ -z $name ]] || node=$("${KUBECTL[@]}" get node "${name%% *}" -o jsonpath='{.status.addresses[?(@.type=="InternalIP")].address}')
+  [[ -n $node ]] || fail "no pod of Service $namespace/ks-apiserver runs on a node with an address: name this machine's with --address"
   ip -o route get "$node" | sed -n 's/.* src \([^ ]*\).*/\1/p'
 }
 
@@ -214,7 +215,7 @@ cat <<TEXT
 
 2. Send the cluster's traffic to it, with one of:
 
-   $0 exchange                       # where nodes reach this machine; nothing to install
+   $0 exchange --port $port           # where nodes reach this machine; nothing to install
    ktctl exchange ks-apiserver --expose $port:9090,$tls_port:9443 -n $namespace
    telepresence connect -n $namespace && telepresence intercept ks-apiserver --port $port:9090
 
