@@ -141,6 +141,9 @@ recover() {
 case $command in
 exchange)
   present ks-apiserver || fail "there is no Service $namespace/ks-apiserver; give --namespace, or the right --kubeconfig"
+  for service in "${services[@]}"; do
+    if present "$service" && [[ -n $(exchanged "$service") ]]; then fail "Service $namespace/$service is exchanged already: $0 recover, first"; fi
+  done
   address=${address:-$(own_address)}
   case $address in
   "") fail "this machine has no route to the nodes: name its address with --address, or use ktctl or telepresence" ;;
@@ -149,7 +152,6 @@ exchange)
   declare -A wanted=()
   for service in "${services[@]}"; do
     present "$service" || continue
-    [[ -z $(exchanged "$service") ]] || fail "Service $namespace/$service is exchanged already: $0 recover, first"
     wanted[$service]=$(ports "$service")
     answering "${wanted[$service]}"
   done
