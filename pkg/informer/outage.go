@@ -3,6 +3,7 @@ package informer
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,26 +21,36 @@ const MaxOutage = time.Second
 
 // Outage measures how long the watch of one reflector could not be opened again. After a long outage a watch must not go on from its
 // version, since a backup of etcd may have been restored meanwhile: the version may lie in the future of the restored state, for
-// which kube-apiserver sends nothing and no error, or belong to other changes by now.
+// which kube-apiserver sends nothing and no error, or belong to other changes by now. It may be used by several goroutines: a reflector
+// that stops does not wait for a list that it has begun.
 type Outage struct {
+	mu    sync.Mutex
 	began time.Time
 }
 
 // Begin records the start of an attempt to open a watch again; only the first of several counts.
 func (o *Outage) Begin(now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if o.began.IsZero() {
 		o.began = now
 	}
 }
 
 // Reset ends an outage: all objects are read.
-func (o *Outage) Reset() { o.began = time.Time{} }
+func (o *Outage) Reset() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.began = time.Time{}
+}
 
 // End is called when an attempt succeeded. Where that took longer than most, the error makes a reflector read everything again: 410,
 // as from a kube-apiserver that does not know the version any more (Kubernetes API concepts, "Resource versions").
 func (o *Outage) End(now time.Time, most time.Duration) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	away := now.Sub(o.began)
-	o.Reset()
+	o.began = time.Time{}
 	if away <= most {
 		return nil
 	}
