@@ -26,5 +26,5 @@ tests() {
 
 progress "conformance: modules" "half a minute the first time, to download them" list
 progress "conformance: ginkgo" "half a minute the first time" go build -trimpath -o "$out/ginkgo" github.com/onsi/ginkgo/v2/ginkgo
-progress "conformance: e2e.test" "about 10 minutes the first time on two cores" tests
+progress "conformance: e2e.test" "some minutes the first time" tests
 progress "conformance: the comparison" "seconds" go build -trimpath -o "$out/conformance" .

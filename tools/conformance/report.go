@@ -125,7 +125,7 @@ with the same command against ks-apiserver's TLS port, as the administrator of e
 	fmt.Fprintf(&b, `
 ## How to run it
 
-`+"```sh\nmake conformance              # builds the tests, 10 minutes the first time on two cores, starts a cluster, and runs both passes\n"+
+`+"```sh\nmake conformance              # builds the tests, some minutes the first time, starts a cluster, and runs both passes\n"+
 		"make conformance NODE=real    # with a real node: the tests that run containers, exec, logs and port-forward too\n```"+`
 
 Selected are the tests that match `+"`%s`"+`, without `+"`%s`"+`. What they printed is in `+"`.dev/conformance/`"+`.
