@@ -69,7 +69,7 @@ func NewShared(source cache.ListerWatcher, kind runtime.Object, resync time.Dura
 	return cache.NewSharedIndexInformer(AfterOutages(source), kind, resync, by)
 }
 
-// afterOutages is used by one reflector, whose calls follow one another.
+// afterOutages is used by one reflector.
 type afterOutages struct {
 	source      cache.ListerWatcherWithContext
 	most        time.Duration
