@@ -64,7 +64,14 @@ func (p *program) getCommand() *cobra.Command {
 			"  kubectl ks get deployments -n shop --cel 'object.spec.replicas > 3' -o wide --watch\n" +
 			"  kubectl ks get events -A --sort-by=lastTimestamp --desc --live",
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return p.get(cmd.Context(), &o, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range []string{"page", "limit"} { // 0 means that the flag is not there
+				if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "0" {
+					return fmt.Errorf("--%s 0: want a number from 1", name)
+				}
+			}
+			return p.get(cmd.Context(), &o, args)
+		},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return p.complete(cmd.Context(), &o, args)
 		},

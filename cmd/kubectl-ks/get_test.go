@@ -145,6 +145,8 @@ func TestTheAPIThatIsThereIsUsed(t *testing.T) { // O33
 		{aggregated: true, args: []string{"widgets", "--through=kapis"}, fault: "kubectl ks kubeconfig --server"},
 		{args: []string{"widgets"}, fault: "aggregated.enabled"},
 		{args: []string{"widgets"}, fault: "kubectl ks kubeconfig --server"},
+		{kapis: true, aggregated: true, args: []string{"widgets", "--as=ann"}, fault: "lets nobody act as another user"},
+		{aggregated: true, args: []string{"widgets", "--as=ann"}, path: "/apis/query.kapis.dev/v1alpha1/namespaces/a/widgets"},
 	} {
 		a := newAPI(t)
 		a.kapis, a.aggregated = c.kapis, c.aggregated
@@ -212,7 +214,8 @@ func TestBadFlagsSayWhatIsAllowed(t *testing.T) { // O33
 	a := kapisAPI(t)
 	for line, want := range map[string]string{
 		"widgets -o tabel": "want table, wide, json, yaml or name", "widgets --through door": "want kapis or aggregated",
-		"widgets --page -1": "want a number from 1", "widgets --limit -5": "want a number from 1", "widgets --live --watch": "want one of them",
+		"widgets --page -1": "want a number from 1", "widgets --limit -5": "want a number from 1", "widgets --page 0": "want a number from 1",
+		"widgets --limit=0": "want a number from 1", "widgets --as ann": "another user", "widgets --live --watch": "want one of them",
 		"widgets --live -o json": "want table or wide", "widgets --live --facets x": "no facets", "widgets --watch --limit 501": "at most 500",
 		"widgets --output-watch-events": "--watch", "widgets -A -n a": "want one of them", "widgets x -A": "--namespace", "widgets x -l a=b": "want either",
 		"widgets ..": "no name of an object", "widgets a/../b": "no name of an object", "widgets -n a/b": "no name of a namespace",

@@ -76,6 +76,9 @@ func Open(ctx context.Context, config *rest.Config, through Door) (*Client, erro
 		switch {
 		case err != nil:
 			return nil, err
+		case kapis && (config.Impersonate.UserName != "" || len(config.Impersonate.Groups) > 0):
+			return nil, fmt.Errorf("%s is a ks-apiserver, which lets nobody act as another user: leave the impersonation out, or use a kubeconfig"+
+				" of the cluster itself", config.Host)
 		case kapis:
 			c.Door = Kapis
 			_, err := c.discover(ctx)
