@@ -58,14 +58,10 @@ func (h *Handler) get(r *http.Request, a *access) (any, error) {
 	}
 	scope := h.scope(a)
 	o, err := h.Resources.Get(ctx, a.kind, scope, a.name)
-	if err != nil || !table.Requested(r.Header) {
-		return o, err
-	}
-	form, err := table.FormOf(r.URL.Query().Get(table.ParamInclude))
 	if err != nil {
 		return nil, err
 	}
-	return h.Resources.Tables.For(ctx, a.kind, scope, form).Object(o), nil
+	return h.Resources.Tables.Answer(r, a.kind, scope, o)
 }
 
 // parameters returns those of a query as the engine takes them. What differs from docs/queries.md is what clients of Kubernetes expect:

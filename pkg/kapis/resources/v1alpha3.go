@@ -119,14 +119,10 @@ func (h *V1alpha3) get(r *restful.Request) (any, error) {
 	}
 	scope.Data = h.mayReadData(ctx, kind, scope)
 	o, err := h.Resources.Get(ctx, kind, scope, name)
-	if err != nil || !table.Requested(r.Request.Header) {
-		return o, err
-	}
-	form, err := table.FormOf(r.QueryParameter(table.ParamInclude))
 	if err != nil {
 		return nil, err
 	}
-	return h.Resources.Tables.For(ctx, kind, scope, form).Object(o), nil
+	return h.Resources.Tables.Answer(r.Request, kind, scope, o)
 }
 
 // mayReadData reports whether the caller may do the same to the kind itself. A rule for this group opens its routes for every kind,

@@ -3,12 +3,14 @@ package table
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kapis.dev/ks-apiserver/pkg/recent"
+	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
@@ -38,6 +40,18 @@ func (p *Printers) For(ctx context.Context, k *store.Kind, scope plan.Scope, for
 		l = p.custom(ctx, k)
 	}
 	return &Printer{layout: l, form: *form, row: row{now: time.Now(), dataHidden: p.planner.HasData(k) && !p.planner.WithData(k, scope)}}
+}
+
+// Answer returns the answer to a request for one object: the object, or a Table where the client prefers that. The error is that of FormOf.
+func (p *Printers) Answer(r *http.Request, k *store.Kind, scope plan.Scope, o *page.Object) (any, error) {
+	if !Requested(r.Header) {
+		return o, nil
+	}
+	form, err := FormOf(r.URL.Query().Get(ParamInclude))
+	if err != nil {
+		return nil, err
+	}
+	return p.For(r.Context(), k, scope, form).Object(o), nil
 }
 
 // Printer writes the objects of one answer as rows of a Table. One goroutine uses it.

@@ -159,14 +159,9 @@ func (h *Handler) Get(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx := r.Request.Context()
-	o, err := h.Resources.Get(ctx, t.kind, t.scope, t.name)
-	if err != nil || !table.Requested(r.Request.Header) {
-		return o, err
-	}
-	form, err := table.FormOf(r.QueryParameter(table.ParamInclude))
+	o, err := h.Resources.Get(r.Request.Context(), t.kind, t.scope, t.name)
 	if err != nil {
 		return nil, err
 	}
-	return h.Resources.Tables.For(ctx, t.kind, t.scope, form).Object(o), nil
+	return h.Resources.Tables.Answer(r.Request, t.kind, t.scope, o)
 }
