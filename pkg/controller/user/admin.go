@@ -88,11 +88,8 @@ func (a *Admin) Start(ctx context.Context) error {
 // start continues where it stopped.
 func (a *Admin) ensure(ctx context.Context) error {
 	secret, err := a.marker(ctx)
-	if err != nil {
+	if err != nil || secret.Annotations[phaseKey] != creating {
 		return err
-	}
-	if secret.Annotations[phaseKey] != creating {
-		return a.complete(ctx)
 	}
 	password, generated := string(secret.Data[adminPasswordKey]), true
 	if password == "" {
@@ -108,23 +105,6 @@ func (a *Admin) ensure(ctx context.Context) error {
 	secret.Annotations[phaseKey] = done
 	if err := a.Client.Patch(ctx, secret, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("mark the first start as done: %w", err)
-	}
-	return nil
-}
-
-// complete notes on the user of an earlier first start who made it. Clients leave users without that annotation out of some lists.
-func (a *Admin) complete(ctx context.Context) error {
-	u := &iamv1beta1.User{}
-	if err := a.Live.Get(ctx, types.NamespacedName{Name: AdminName}, u); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	if _, ok := u.Annotations[tenantv1beta1.AnnotationCreator]; ok {
-		return nil
-	}
-	before := u.DeepCopy()
-	metav1.SetMetaDataAnnotation(&u.ObjectMeta, tenantv1beta1.AnnotationCreator, creatorSystem)
-	if err := a.Client.Patch(ctx, u, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("annotate user %q: %w", AdminName, err)
 	}
 	return nil
 }
