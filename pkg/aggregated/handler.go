@@ -130,19 +130,15 @@ func (h *Handler) authenticate(r *http.Request) (user.Info, error) {
 	if err != nil || !ok || got == nil || got.User == nil || got.User.GetName() == "" {
 		return nil, apierrors.NewUnauthorized("this API is reached through kube-apiserver only")
 	}
-	for name := range r.Header {
-		if len(name) >= len(impersonate) && strings.EqualFold(name[:len(impersonate)], impersonate) {
-			// kube-apiserver has impersonated, and removed these, before it passes a request on.
-			return nil, status.Forbiddenf("impersonation is not offered here: ask kube-apiserver for it")
-		}
+	// kube-apiserver has impersonated, and removed these headers, before it passes a request on.
+	if err := web.RefuseImpersonation(r.Header); err != nil {
+		return nil, err
 	}
 	h.FrontProxy.Cut(r.Header)
 	r.Header.Del("Authorization")
 	r.Header.Del("Cookie")
 	return got.User, nil
 }
-
-const impersonate = "Impersonate-"
 
 // answer returns the answer to an authenticated request.
 func (h *Handler) answer(r *http.Request) (any, error) {

@@ -43,9 +43,11 @@ type Proxies interface {
 }
 
 // Wrap is the filter. The request that goes on has the user in its context, and no credentials: the Authorization header and the cookies
-// with tokens are removed, and, before anything is verified, all headers that state an identity.
+// with tokens are removed, and, before anything is verified, all headers that state an identity. Who asks for impersonation is refused: an
+// answer to himself would be taken for one to the other.
 func (a Authentication) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		impersonation := web.RefuseImpersonation(r.Header)
 		stated := a.takeIdentity(r)
 		info := request.InfoFrom(r.Context())
 		if info == nil {
@@ -76,6 +78,10 @@ func (a Authentication) Wrap(next http.Handler) http.Handler {
 		delete(r.Header, "Authorization")
 		cutSecretCookies(r.Header)
 		rec.user, rec.credentials = u, kept
+		if impersonation != nil {
+			web.WriteError(w, r, impersonation)
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
 }
@@ -200,7 +206,7 @@ func (a Authentication) cutIdentity(h http.Header) {
 	}
 	for _, prefix := range a.Prefixes {
 		for k := range h {
-			if prefix != "" && hasPrefixFold(k, prefix) {
+			if prefix != "" && web.HasPrefixFold(k, prefix) {
 				delete(h, k)
 			}
 		}
@@ -213,13 +219,9 @@ func statesIdentity(header string) bool {
 	}
 	switch header[0] | 0x20 {
 	case 'i':
-		return hasPrefixFold(header, "Impersonate-")
+		return web.IsImpersonation(header)
 	case 'x':
-		return hasPrefixFold(header, "X-Remote-") || hasPrefixFold(header, "X-Kubesphere-")
+		return web.HasPrefixFold(header, "X-Remote-") || web.HasPrefixFold(header, "X-Kubesphere-")
 	}
 	return false
-}
-
-func hasPrefixFold(s, prefix string) bool {
-	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
 }

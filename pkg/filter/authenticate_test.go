@@ -115,12 +115,32 @@ func TestNoClientStatesAnIdentity(t *testing.T) { // S13, S19, S22
 	conn := rawDial(t, srv.Listener.Addr().String())
 	conn.send("GET /api/v1/pods HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer bob\r\n" +
 		"Cookie: lang=en; token=bob\r\nCookie: refreshToken=r; theme=dark\r\n" +
-		"Impersonate-User: admin\r\nImpersonate-Group: system:masters\r\nimpersonate-group: a\r\nIMPERSONATE-UID: 1\r\n" +
-		"Impersonate-Extra-x: y\r\nImpersonate-Extra-Scopes%2f: z\r\nX-Remote-User: admin\r\nx-remote-group: system:masters\r\n" +
+		"X-Remote-User: admin\r\nx-remote-group: system:masters\r\n" +
 		"X-Remote-Extra-a: b\r\nX-Remote-Uid: 1\r\nMy-User: admin\r\nMY-EXTRA-roles: all\r\n" +
 		"X-KubeSphere-Authorization: Bearer root\r\nX-KubeSphere-Rawquery: dryRun=\r\nAccept: x/y\r\n\r\n")
 	if got := conn.status(); got != 200 {
 		t.Errorf("code %d", got)
+	}
+}
+
+func TestNobodyIsAnsweredAsAnother(t *testing.T) { // S13
+	h := Chain(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the request goes on") }), Info, Authentication{Authenticator: tokens}.Wrap)
+	srv := httptest.NewServer(h)
+	defer srv.Close()
+	for _, lines := range []string{
+		"Impersonate-User: admin", "impersonate-user:", "Impersonate-Group: system:masters\r\nimpersonate-group: a", "IMPERSONATE-UID: 1",
+		"Impersonate-Extra-x: y", "Impersonate-Extra-Scopes%2f: z", "Connection: Impersonate-User\r\nImpersonate-User: bob",
+	} {
+		conn := rawDial(t, srv.Listener.Addr().String())
+		conn.send("GET /api/v1/pods HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer bob\r\n" + lines + "\r\n\r\n")
+		if got := conn.status(); got != 403 {
+			t.Errorf("%q: code %d", lines, got)
+		}
+		conn = rawDial(t, srv.Listener.Addr().String())
+		conn.send("GET /api/v1/pods HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer bad\r\n" + lines + "\r\n\r\n")
+		if got := conn.status(); got != 401 {
+			t.Errorf("%q with a bad token: code %d", lines, got)
+		}
 	}
 }
 
@@ -292,7 +312,7 @@ var anything = authz.Func(func(context.Context, user.Info, *request.Info) (authz
 // S13, S19: identity headers, of custom and of the usual names, reach the authenticators if a proxy sent them, and no one else's do; after the filter they
 // are removed in any case. A later check of the same request sees them again.
 func TestIdentityHeadersCountFromProxiesOnly(t *testing.T) {
-	names := []string{"X-Custom-User", "X-Remote-User", "X-Remote-Group", "X-Remote-Extra-Scopes", "Impersonate-User"}
+	names := []string{"X-Custom-User", "X-Remote-User", "X-Remote-Group", "X-Remote-Extra-Scopes"}
 	for _, trusted := range []bool{false, true} {
 		var seen []string
 		who := authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {

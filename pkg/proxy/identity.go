@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 // syntheticGroup begins the names of the groups that only this server asserts, and only as the result of a decision: they stand for the
@@ -46,20 +48,16 @@ func passes(header string) bool {
 	case 'f':
 		return !strings.EqualFold(header, "Forwarded")
 	case 'i':
-		return !hasPrefixFold(header, "Impersonate-")
+		return !web.IsImpersonation(header)
 	case 'o':
 		return !strings.EqualFold(header, "Origin")
 	case 'r':
 		return !strings.EqualFold(header, "Referer")
 	case 'x':
-		return !hasPrefixFold(header, "X-Remote-") && !hasPrefixFold(header, "X-Forwarded-") &&
-			!hasPrefixFold(header, "X-Kubesphere-") && !strings.EqualFold(header, "X-Real-Ip")
+		return !web.HasPrefixFold(header, "X-Remote-") && !web.HasPrefixFold(header, "X-Forwarded-") &&
+			!web.HasPrefixFold(header, "X-Kubesphere-") && !strings.EqualFold(header, "X-Real-Ip")
 	}
 	return true
-}
-
-func hasPrefixFold(s, prefix string) bool {
-	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
 }
 
 // setPeer tells kube-apiserver, for its audit log, where the request came from: the peer of this connection, whatever the peer itself

@@ -58,21 +58,12 @@ type Client struct {
 // Open finds out which API answers at the server of a configuration, and which kinds it has. The error says what to do where none does, or
 // not the one that through names.
 func Open(ctx context.Context, config *rest.Config, through Door) (*Client, error) {
-	h, err := rest.HTTPClientFor(config)
+	c, err := newClient(config)
 	if err != nil {
-		return nil, fmt.Errorf("use the kubeconfig: %w", err)
+		return nil, err
 	}
-	secure := config.CAFile != "" || len(config.CAData) > 0 || config.Insecure
-	base, _, err := rest.DefaultServerURL(config.Host, "", schema.GroupVersion{}, secure)
-	if err != nil {
-		return nil, fmt.Errorf("use the kubeconfig: %w", err)
-	}
-	base.Path = strings.TrimSuffix(base.Path, "/")
-	// The transport adds credentials to each request: they go to no other server.
-	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	c := &Client{http: &http.Client{Transport: h.Transport, Timeout: h.Timeout, CheckRedirect: stay}, base: *base}
 	if through != Aggregated {
-		kapis, err := c.isKapis(ctx)
+		kapis, err := isKapis(ctx, config)
 		switch {
 		case err != nil:
 			return nil, err
@@ -103,8 +94,30 @@ func Open(ctx context.Context, config *rest.Config, through Door) (*Client, erro
 		" (docs/aggregated.md)", config.Host)
 }
 
-// isKapis reports whether the server is a ks-apiserver.
-func (c *Client) isKapis(ctx context.Context) (bool, error) {
+func newClient(config *rest.Config) (*Client, error) {
+	h, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("use the kubeconfig: %w", err)
+	}
+	secure := config.CAFile != "" || len(config.CAData) > 0 || config.Insecure
+	base, _, err := rest.DefaultServerURL(config.Host, "", schema.GroupVersion{}, secure)
+	if err != nil {
+		return nil, fmt.Errorf("use the kubeconfig: %w", err)
+	}
+	base.Path = strings.TrimSuffix(base.Path, "/")
+	// The transport adds credentials to each request: they go to no other server.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Client{http: &http.Client{Transport: h.Transport, Timeout: h.Timeout, CheckRedirect: stay}, base: *base}, nil
+}
+
+// isKapis reports whether the server is a ks-apiserver. It is asked without impersonation, which a ks-apiserver refuses.
+func isKapis(ctx context.Context, config *rest.Config) (bool, error) {
+	config = rest.CopyConfig(config)
+	config.Impersonate = rest.ImpersonationConfig{}
+	c, err := newClient(config)
+	if err != nil {
+		return false, err
+	}
 	text, err := c.get(ctx, "/kapis/version", nil, JSON)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return false, nil // kube-apiserver forbids unknown paths to most users

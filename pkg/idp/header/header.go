@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 // TypeName is the name of the type in configurations.
@@ -99,7 +100,7 @@ func reserved(name string) bool {
 	case "Authorization", "Cookie", "Host", "Origin", "Content-Type", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade":
 		return true
 	}
-	return len(name) >= len("Impersonate-") && strings.EqualFold(name[:len("Impersonate-")], "Impersonate-")
+	return web.IsImpersonation(name)
 }
 
 func (p *Provider) readRoots() ([]*x509.Certificate, error) {

@@ -86,8 +86,7 @@ func TestNobodyStatesAnIdentity(t *testing.T) {
 	rule(t, "T9700-13")
 	access := passwordLogin(t, bob).Access
 	for _, headers := range [][]string{
-		{"X-Remote-User: admin", "X-Remote-Group: system:masters"}, {"Impersonate-User: admin", "Impersonate-Group: system:masters", "Impersonate-Uid: 0",
-			"Impersonate-Extra-Scopes: x"},
+		{"X-Remote-User: admin", "X-Remote-Group: system:masters"},
 		{"X-KubeSphere-Authorization: Bearer " + admin(t)}, {"X-Kubesphere-Rawquery: x"},
 		{"X-Forwarded-User: admin", "X-Forwarded-Email: admin@kubesphere.io", "X-Forwarded-Preferred-Username: admin"},
 		{"X-Auth-Request-User: admin"}, {"Remote-User: admin"}, {"X-WEBAUTH-USER: admin"}, {"X-User: admin", "X-Groups: system:masters"},
