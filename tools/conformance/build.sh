@@ -19,7 +19,7 @@ export CGO_ENABLED=0
 
 . ../../hack/progress.sh
 
-list() { go list -deps -tags tools ./... >/dev/null; }
+list() { go list -deps . k8s.io/kubernetes/test/e2e github.com/onsi/ginkgo/v2/ginkgo >/dev/null; }
 tests() {
 	go test -c -trimpath -vet=off -ldflags "$ldflags" -o "$out/.e2e.test.new" k8s.io/kubernetes/test/e2e && mv "$out/.e2e.test.new" "$out/e2e.test"
 }
