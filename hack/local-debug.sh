@@ -213,7 +213,9 @@ cat <<TEXT
 
    $root/bin/ks-apiserver --config $output --kubeconfig $kubeconfig --insecure-port $port$secure
 
-   (make build makes it; in a debugger, give cmd/ks-apiserver the same arguments.)
+   (make build makes it.) Or in a debugger:
+
+   (cd $root && dlv debug --wd $PWD ./cmd/ks-apiserver -- --config $output --kubeconfig $kubeconfig --insecure-port $port$secure)
 
 2. Send the cluster's traffic to it, with one of:
 
