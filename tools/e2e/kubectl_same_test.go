@@ -36,6 +36,7 @@ type kubectlAnswer struct {
 // TestKubectlIsAnsweredAsByKubeAPIServer runs each command of kubectlScripts directly and through ks-apiserver, each in a namespace of its
 // own, and compares standard output, standard error and exit code byte for byte, after normal: O37.
 func TestKubectlIsAnsweredAsByKubeAPIServer(t *testing.T) {
+	t.Parallel() // beside those that have a control plane of their own: much of its time is waiting
 	var mu sync.Mutex
 	count := 0
 	t.Run("scripts", func(t *testing.T) {
