@@ -26,7 +26,12 @@ BUILD_DATE ?= $(shell git log -1 --format=%cI 2>/dev/null)
 
 V       := kapis.dev/ks-apiserver/pkg/version
 LDFLAGS := -s -w -X $(V).gitVersion=$(VERSION) -X $(V).gitCommit=$(COMMIT) -X $(V).buildDate=$(BUILD_DATE)
-GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)"
+GO_BUILD := go build -ldflags "$(LDFLAGS)"
+
+# All that is built, by recipes and by the programs that they run, is built with the same flags: each package is compiled once, and once more
+# for -race, whatever folder the sources are in.
+export CGO_ENABLED := 0
+export GOFLAGS := $(strip $(shell go env GOFLAGS) -trimpath)
 
 GOLANGCI_LINT_VERSION := v2.15.0
 
@@ -45,7 +50,7 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/ks-apiserver, bin/ks-controller-manager and bin/kubectl-ks
-	@. hack/progress.sh; progress "the programs" "up to 6 minutes the first time on two cores" env $(GO_BUILD) -o $(BIN)/ ./cmd/...
+	@. hack/progress.sh; progress "the programs" "up to 6 minutes the first time on two cores" $(GO_BUILD) -o $(BIN)/ ./cmd/...
 
 .PHONY: plan
 plan:
@@ -73,6 +78,8 @@ dev-down: ## stop the control plane that dev-up started
 
 # Linting has vetted every package, tests too, and nothing debugs a test's program: without both, its build takes a fifth less.
 GO_TEST := go test -vet=off -ldflags=-s
+# The race detector is a C library.
+GO_TEST_RACE := CGO_ENABLED=1 $(GO_TEST) -race
 
 .PHONY: test
 test: test-servers ## everything: vet and lint, unit tests with -race, end-to-end tests
@@ -81,11 +88,11 @@ test: test-servers ## everything: vet and lint, unit tests with -race, end-to-en
 
 .PHONY: test-unit
 test-unit: test-servers ## unit tests with -race
-	$(GO_TEST) -race ./cmd/... ./pkg/... ./tools/run/... ./tools/stack/... ./tools/tiers/... ./tools/bench/... ./tools/rules/... ./tools/pace/... ./tools/sbom/... ./tools/hostile/... ./tools/dashboard/...
+	$(GO_TEST_RACE) ./cmd/... ./pkg/... ./tools/run/... ./tools/stack/... ./tools/tiers/... ./tools/bench/... ./tools/rules/... ./tools/pace/... ./tools/sbom/... ./tools/hostile/... ./tools/dashboard/...
 	$(GO_TEST) ./tools/memory # -race would change what objects take
-	cd tools/dev && $(GO_TEST) -race $(DEV_PACKAGES)
+	cd tools/dev && $(GO_TEST_RACE) $(DEV_PACKAGES)
 	cd tools/logins && $(GO_TEST) . ./oidc
-	cd tools/image && $(GO_TEST) -race ./...
+	cd tools/image && $(GO_TEST_RACE) ./...
 	cd tools/manifest && $(GO_TEST) ./...
 	cd tools/conformance && $(GO_TEST) .
 
@@ -100,7 +107,7 @@ test-servers: ## install OpenLDAP, Redis, Chromium and Node.js for the tests, wh
 .PHONY: test-e2e
 test-e2e: ## end-to-end tests against the real control plane
 	tools/dev/build.sh $(BIN)
-	$(GO_TEST) -race -count=1 -timeout 60m ./tools/e2e/...
+	$(GO_TEST_RACE) -count=1 -timeout 60m ./tools/e2e/...
 	cd tools/logins && $(GO_TEST) -count=1 ./clients ./product
 	$(MAKE) test-node
 

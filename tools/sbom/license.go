@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -46,7 +45,7 @@ func partsOf(info *debug.BuildInfo, dirs map[module]string) ([]part, error) {
 		dir, ok := dirs[module{p.path, p.version}]
 		switch {
 		case p.path == "std":
-			dir = runtime.GOROOT() //nolint:staticcheck // this runs by `go run`, next to the toolchain that builds the programs
+			dir = dirs[std]
 		case !ok:
 			wrong = append(wrong, fmt.Errorf("%s %s is linked and is not in go.mod: build the program again", p.path, p.version))
 			continue
@@ -116,16 +115,20 @@ func identify(text []byte) ([]string, error) {
 // module names a version of a module.
 type module struct{ path, version string }
 
-// moduleDirs returns the folders of the sources of the modules of go.mod.
+// std is the standard library of the toolchain that builds the programs.
+var std = module{path: "std"}
+
+// moduleDirs returns the folders of the sources of the modules of go.mod, and of std.
 func moduleDirs() (map[module]string, error) {
-	var stderr bytes.Buffer
-	cmd := exec.Command("go", "list", "-m", "-f", "{{.Path}}\t{{.Version}}\t{{.Dir}}", "all") //nolint:noctx // the program ends with it
-	cmd.Stderr = &stderr
-	printed, err := cmd.Output()
+	printed, err := goCommand("list", "-m", "-f", "{{.Path}}\t{{.Version}}\t{{.Dir}}", "all")
 	if err != nil {
-		return nil, fmt.Errorf("list the modules: %w: %s", err, bytes.TrimSpace(stderr.Bytes()))
+		return nil, fmt.Errorf("list the modules: %w", err)
 	}
-	dirs := map[module]string{}
+	root, err := goCommand("env", "GOROOT")
+	if err != nil {
+		return nil, fmt.Errorf("find the standard library: %w", err)
+	}
+	dirs := map[module]string{std: strings.TrimSpace(string(root))}
 	for line := range strings.Lines(string(printed)) {
 		f := strings.Split(strings.TrimRight(line, "\n"), "\t")
 		if len(f) != 3 || f[2] == "" { // not downloaded, so nothing is built of it
@@ -137,4 +140,16 @@ func moduleDirs() (map[module]string, error) {
 		dirs[module{f[0], f[1]}] = f[2]
 	}
 	return dirs, nil
+}
+
+// goCommand returns what a command of the toolchain prints.
+func goCommand(args ...string) ([]byte, error) {
+	var stderr bytes.Buffer
+	cmd := exec.Command("go", args...) //nolint:noctx // the program ends with it
+	cmd.Stderr = &stderr
+	printed, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return printed, nil
 }

@@ -33,7 +33,7 @@ func load(t *testing.T) *defaults {
 	t.Helper()
 	d := &defaults{map[string]*iam.GlobalRole{}, map[string]*iam.GlobalRoleBinding{}, map[string]*iam.ClusterRole{},
 		map[string]*iam.BuiltinRole{}, map[string]*iam.RoleTemplate{}, map[string]*iam.Category{}, map[string]*crdtest.CRD{}}
-	files, err := filepath.Glob(filepath.Join(crdtest.ConfigDir(), "roles", "*.yaml"))
+	files, err := filepath.Glob(filepath.Join(crdtest.ConfigDir(t), "roles", "*.yaml"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no files in config/roles: %v", err)
 	}

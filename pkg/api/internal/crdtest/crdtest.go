@@ -5,7 +5,6 @@ package crdtest
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -37,16 +36,28 @@ type checks struct {
 	rules      *cel.Validator
 }
 
-// ConfigDir is the folder config of the repository.
-func ConfigDir() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..", "..", "..", "config")
+// ConfigDir is the folder config of the repository, in which tests run.
+func ConfigDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return filepath.Join(dir, "config")
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("no folder above that of the test has a go.mod")
+		}
+		dir = filepath.Dir(dir)
+	}
 }
 
 // Load reads the CRD of a resource such as users.iam.kubesphere.io.
 func Load(t testing.TB, plural, group string) *CRD {
 	t.Helper()
-	file := filepath.Join(ConfigDir(), "crd", "bases", group+"_"+plural+".yaml")
+	file := filepath.Join(ConfigDir(t), "crd", "bases", group+"_"+plural+".yaml")
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
