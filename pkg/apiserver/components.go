@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -137,7 +139,9 @@ func (p *components) makeClients(context.Context) (err error) {
 }
 
 func (p *components) makeStore(ctx context.Context) (err error) {
-	if p.store, err = store.New(ctx, store.Options{Config: p.cluster, Schemas: resource.Schemas(), Registerer: p.metrics}); err != nil {
+	o := store.Options{Config: p.cluster, Schemas: resource.Schemas(), Registerer: p.metrics,
+		MemoryBytes: cacheMemory(int64(p.cfg.Resources.CacheMemory), debug.SetMemoryLimit(-1))}
+	if p.store, err = store.New(ctx, o); err != nil {
 		return err
 	}
 	p.settings = setting.New(p.client, namespace)
@@ -149,6 +153,19 @@ func (p *components) makeStore(ctx context.Context) (err error) {
 	p.guard = &admission.Guard{Holdings: p.rbac, Known: admission.NewCache(), Host: p.cfg.Multicluster.HostClusterName}
 	p.rbac.CompilePolicies(compilePolicy)
 	return nil
+}
+
+// cacheMemory returns how many bytes of memory the caches may take, 0 for any number: what is configured, or two fifths of the memory
+// limit of the process, which is math.MaxInt64 where there is none. After an outage of kube-apiserver all objects are read again while
+// the former ones are still in memory, so that twice as much is needed, and the rest is for everything else.
+func cacheMemory(configured, limit int64) int64 {
+	switch {
+	case configured > 0:
+		return configured
+	case limit == math.MaxInt64:
+		return 0
+	}
+	return limit / 5 * 2
 }
 
 func (p *components) makeIdentity(ctx context.Context) (err error) {

@@ -9,7 +9,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Config is the whole file. The comments state the defaults.
@@ -224,6 +227,10 @@ type Resources struct {
 	// ServedOnly restricts the routes that serve any kind, for custom resources, to those whose definition has the
 	// label kubesphere.io/resource-served=true (false).
 	ServedOnly bool `json:"servedOnly"`
+	// CacheMemory is how much memory the objects of all kinds may take together, as a quantity (800Mi). Beyond it one kind with many
+	// objects is not listed, and everything else goes on. 0, the default, is two fifths of the environment variable GOMEMLIMIT, and
+	// no bound where that is not set.
+	CacheMemory Bytes `json:"cacheMemory"`
 }
 
 // Egress is the section egress: the container registries and Git servers whose addresses users give.
@@ -333,6 +340,20 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 		return fmt.Errorf("%q is not a duration such as 2h or 90s", s)
 	}
 	*d = Duration(v)
+	return nil
+}
+
+// Bytes is an amount of memory, written as a quantity of Kubernetes: 800Mi, 2G, or a number of bytes.
+type Bytes int64
+
+// UnmarshalJSON reads an amount of memory.
+func (b *Bytes) UnmarshalJSON(text []byte) error {
+	q, err := resource.ParseQuantity(strings.Trim(string(text), `"`))
+	n, whole := q.AsInt64()
+	if err != nil || !whole || n < 0 {
+		return fmt.Errorf("%s is not an amount of memory such as 800Mi or 2Gi", text)
+	}
+	*b = Bytes(n)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"strings"
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/config"
@@ -30,6 +31,23 @@ func TestResourcesServedOnly(t *testing.T) {
 	}
 	if _, err := config.Parse([]byte("resources: {servedOnli: true}"), nil); err == nil {
 		t.Error("a key that nothing reads is accepted")
+	}
+}
+
+func TestCacheMemory(t *testing.T) {
+	for text, want := range map[string]config.Bytes{"": 0, "resources: {cacheMemory: 0}": 0, "resources: {cacheMemory: 800Mi}": 800 << 20,
+		`resources: {cacheMemory: "2G"}`: 2e9, "resources: {cacheMemory: 1048576}": 1 << 20, "resources: {cacheMemory: }": 0} {
+		if c, err := config.Parse([]byte(text), nil); err != nil || c.Resources.CacheMemory != want {
+			t.Errorf("%q: %v, want %v", text, err, want)
+		}
+	}
+	if c, err := config.Parse(nil, []string{"KUBESPHERE_RESOURCES_CACHEMEMORY=1Gi"}); err != nil || c.Resources.CacheMemory != 1<<30 {
+		t.Errorf("by a variable: %v", err)
+	}
+	for _, wrong := range []string{"-1", "-800Mi", "much", "1.5", "[800Mi]", "true", "99999999999Ti", "100m", `""`} {
+		if _, err := config.Parse([]byte("resources: {cacheMemory: "+wrong+"}"), nil); err == nil || !strings.Contains(err.Error(), "800Mi") {
+			t.Errorf("%s: %v", wrong, err)
+		}
 	}
 }
 

@@ -40,8 +40,9 @@ type cache struct {
 	age       func() int64 // Store.age
 	stall     time.Duration
 	kick      chan struct{} // ends a pause
-	refused   bool          // stands for a namespace that is too large; see Store.refuse
-	size      atomic.Int64  // bytes of a namespace's objects
+	refused   error         // stands for a kind or a namespace that is too large, and why; see Store.refuse
+	size      atomic.Int64  // bytes of the objects, where they are bounded
+	unchecked atomic.Int64  // bytes that arrived since they were compared with Options.MemoryBytes
 	arriving  atomic.Int64  // bytes of objects that were read and are not in the collection yet
 
 	cancel   context.CancelFunc
@@ -317,6 +318,7 @@ func (c intake) Replace(list []any, version string) error {
 	}
 	gone := c.coll.Replace(skims, version)
 	c.arrived(nil)
+	c.size.Store(c.coll.Size())
 	for _, f := range sinks {
 		c.prime(f, objects, known, gone)
 	}

@@ -188,7 +188,7 @@ func (c *Catalog) unknown(gr schema.GroupResource) error {
 }
 
 // unavailable is a 503 with a Retry-After.
-func unavailable(gr schema.GroupResource, why string) error {
+func unavailable(gr schema.GroupResource, why string) *apierrors.StatusError {
 	return status.RetryAfter(1, status.About(gr, "", status.Errorf(http.StatusServiceUnavailable, "%s", why)))
 }
 

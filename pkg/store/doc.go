@@ -61,6 +61,8 @@
 //	caches of one namespace          64, 5 min unused, 256 MiB together, a quarter of that for one: 413; 429 where
 //	                                 all are being watched (Options.Namespaces, NamespaceIdle, NamespaceBytes)
 //
-// The objects themselves have no bound: memory depends on the kinds that are requested (docs/memory.md), and the metrics
-// ks_cache_* show which.
+//	all kinds together               Options.MemoryBytes: kinds unused for a minute end, then one with many objects is refused
+//	                                 (503) for Options.NamespaceIdle and read again; not what feeds a sink
+//
+// Memory depends on the kinds that are requested and on their objects (docs/memory.md); the metrics ks_cache_* show which.
 package store

@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -23,9 +24,12 @@ type Condition struct {
 	// Err is why the kind is not up to date, nil while it is; Since is when that began.
 	Err   error
 	Since time.Time
-	// Objects and Bytes are what is cached: Bytes is the length of their JSON.
-	Objects int
-	Bytes   int64
+	// Refused reports whether there are too many objects for Options.MemoryBytes; Err says so too.
+	Refused bool
+	// Objects and Bytes are what is cached: Bytes is the length of their JSON. Memory is roughly what they and their history take,
+	// which Options.MemoryBytes is about.
+	Objects       int
+	Bytes, Memory int64
 	// Age is how old the last snapshot is, Lag how long its oldest change waited for it.
 	Age, Lag time.Duration
 	// Resyncs counts the complete lists after the first, whether lists or streams; Restarts counts the watches that were
@@ -59,6 +63,7 @@ func (c *cache) condition() Condition {
 	}
 	out.Resyncs, out.Restarts = behindFirst(&c.meter.Lists), behindFirst(&c.meter.Opened)
 	out.Events = c.meter.Events()
+	out.Refused, out.Memory = errors.Is(c.refused, errTooMany), c.coll.Size()
 	published, lag := c.coll.LastPublished()
 	out.Lag = lag
 	if snap := c.coll.Snapshot(); snap != nil {
@@ -118,6 +123,10 @@ func figures() []figure {
 		{"failing", "1 while the kind can't be followed.", gauge, func(k *Condition) float64 { return bit(k.Err != nil) }, nil},
 		{"objects", "Objects in memory.", gauge, func(k *Condition) float64 { return float64(k.Objects) }, nil},
 		{"bytes", "Bytes of the objects' JSON in memory.", gauge, func(k *Condition) float64 { return float64(k.Bytes) }, nil},
+		{"memory_bytes", "Roughly what the objects and their history take in memory.", gauge,
+			func(k *Condition) float64 { return float64(k.Memory) }, nil},
+		{"refused", "1 while the kind has too many objects for the memory bound, and can't be listed.", gauge,
+			func(k *Condition) float64 { return bit(k.Refused) }, nil},
 		{"lag_seconds", "How long the oldest change of the last snapshot waited for it.", gauge,
 			func(k *Condition) float64 { return k.Lag.Seconds() }, nil},
 		{"generation_age_seconds", "How old the last snapshot is.", gauge, func(k *Condition) float64 { return k.Age.Seconds() }, synced},
@@ -130,6 +139,11 @@ func figures() []figure {
 	}
 }
 
+func boundDesc() *prometheus.Desc {
+	return prometheus.NewDesc("ks_cache_memory_bound_bytes", "How much memory all kinds may take together; absent where there is no bound.",
+		nil, nil)
+}
+
 func eventsDesc() *prometheus.Desc {
 	return prometheus.NewDesc("ks_cache_events_total", "Events read of the kind, by their type.", []string{"gvr", "type"}, nil)
 }
@@ -140,10 +154,14 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- f.desc()
 	}
 	ch <- eventsDesc()
+	ch <- boundDesc()
 }
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
+	if bound := c.options.MemoryBytes; bound > 0 {
+		ch <- prometheus.MustNewConstMetric(boundDesc(), prometheus.GaugeValue, float64(bound))
+	}
 	conditions := c.Conditions()
 	for _, f := range figures() {
 		desc := f.desc()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store/index"
@@ -27,6 +28,7 @@ const (
 	namespaceBytesPart    = 4       // of Options.NamespaceBytes, one namespace gets at most this part
 	namespaceHistoryBytes = 1 << 20 // bytes of history that a namespace may always have
 	namespaceRetrySeconds = 5       // seconds after which a refused query may succeed
+	refusedRetrySeconds   = 60      // ... of a kind with too many objects
 )
 
 // cacheKey is a kind in one namespace.
@@ -53,11 +55,7 @@ func (s *Store) SnapshotIn(ctx context.Context, gvr schema.GroupVersionResource,
 	if err != nil {
 		return nil, err
 	}
-	snap, err := s.first(ctx, c)
-	if err != nil && s.isTooLarge(c) {
-		return nil, tooLarge(cacheKey{gvr, namespace})
-	}
-	return snap, err
+	return s.first(ctx, c)
 }
 
 // useIn returns the cache of a namespace, started if there is none. With hold it counts as watched.
@@ -82,14 +80,6 @@ func (s *Store) useIn(p cacheKey, hold bool) (*cache, error) {
 		c.watchers.Add(1)
 	}
 	return c, err
-}
-
-// usable returns c, or an error where c only stands for a namespace that is too large.
-func (c *cache) usable() (*cache, error) {
-	if c.refused {
-		return nil, tooLarge(cacheKey{c.gvr, c.namespace})
-	}
-	return c, nil
 }
 
 // makeRoom ends the least recently used cache if the limit is reached. It needs mu.
@@ -122,9 +112,18 @@ func (s *Store) oldest(except *cache) (oldest *cache) {
 	return oldest
 }
 
-// stop ends the cache of a namespace. It needs mu.
+// at returns where a cache is.
+func (s *Store) at(c *cache) (m *sync.Map, key any) {
+	if c.namespace != "" {
+		return &s.namespaced, cacheKey{c.gvr, c.namespace}
+	}
+	return &s.caches, c.gvr
+}
+
+// stop ends a cache. It needs mu.
 func (s *Store) stop(c *cache) {
-	s.namespaced.CompareAndDelete(cacheKey{c.gvr, c.namespace}, c)
+	m, key := s.at(c)
+	m.CompareAndDelete(key, c)
 	c.cancel()
 }
 
@@ -132,14 +131,8 @@ func (s *Store) stop(c *cache) {
 // ago are dropped. A namespace that is too large by itself, or for which no other can be dropped, is refused for some
 // minutes.
 func (s *Store) admit(c *cache, n int) error {
-	size, arriving := c.coll.Size(), c.arriving.Add(int64(n+index.RecordBytes))
-	if c.isCurrent() {
-		size += arriving
-	} else { // the list replaces what is cached
-		size = max(size, arriving)
-	}
-	c.size.Store(size)
-	bound := s.options.NamespaceBytes
+	c.arriving.Add(int64(n + index.RecordBytes))
+	size, bound := c.measure(), s.options.NamespaceBytes
 	if size <= bound/namespaceBytesPart && s.namespaceBytes() <= bound {
 		return nil
 	}
@@ -157,16 +150,13 @@ func (s *Store) admit(c *cache, n int) error {
 			return nil
 		}
 	}
-	s.refuse(c)
+	s.refuse(c, errTooLarge)
 	return errTooLarge
 }
 
 // arrived records that an admitted object is in the collection, or is not stored after all. A nil object stands for the
 // start or the end of a list, when no object is pending.
 func (c *cache) arrived(o *index.Incoming) {
-	if c.namespace == "" {
-		return
-	}
 	if o == nil || c.arriving.Add(-int64(o.Record.JSON.Len()+index.RecordBytes)) < 0 {
 		c.arriving.Store(0)
 	}
@@ -181,23 +171,21 @@ func (s *Store) namespaceBytes() (total int64) {
 	return total
 }
 
-// refuse ends a cache that is too large, and puts one in its place that returns the error until it is dropped as idle, so
-// that the namespace is not read again for every query. It needs mu.
-func (s *Store) refuse(c *cache) {
-	p := cacheKey{c.gvr, c.namespace}
-	if now, _ := s.namespaced.Load(p); now == c {
-		stone := s.newCache(p)
-		stone.refused, stone.cancel = true, func() {}
+// refuse ends a cache that is too large, and puts one in its place that returns an error for Options.NamespaceIdle, so that
+// its objects are not read again for every query. It needs mu.
+func (s *Store) refuse(c *cache, why error) {
+	m, key := s.at(c)
+	if now, _ := m.Load(key); now == c {
+		stone := s.newCache(cacheKey{c.gvr, c.namespace})
+		stone.refused, stone.cancel = why, func() {}
 		stone.lastUsed.Store(s.age())
+		if c.namespace == "" {
+			stone.failed(why)
+		}
 		close(stone.done)
-		s.namespaced.Store(p, stone)
+		m.Store(key, stone)
 	}
 	c.cancel()
-}
-
-func (s *Store) isTooLarge(c *cache) bool {
-	now, ok := s.namespaced.Load(cacheKey{c.gvr, c.namespace})
-	return ok && now.(*cache).refused
 }
 
 func tooLarge(p cacheKey) error {
@@ -206,13 +194,16 @@ func tooLarge(p cacheKey) error {
 		"the %s of namespace %s are too large to be listed with their data: ask for one by its name at /api/%s", gr, p.namespace, p.gvr.Version))
 }
 
-// stopIdle ends the caches of m that were not used since a time, in seconds.
-func (s *Store) stopIdle(m *sync.Map, since int64) {
+// stopIdle ends the caches of m that were not used for some time, and lets what was refused be read again.
+func (s *Store) stopIdle(m *sync.Map, after time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.Range(func(key, value any) bool {
-		c := value.(*cache)
-		if at := c.lastUsed.Load(); at != 0 && at < since && c.watchers.Load() == 0 && !c.hasSinks() {
+		c, after := value.(*cache), after
+		if c.refused != nil {
+			after = s.options.NamespaceIdle
+		}
+		if at := c.lastUsed.Load(); at != 0 && at < s.age()-int64(after/time.Second) && c.watchers.Load() == 0 && !c.hasSinks() {
 			m.Delete(key)
 			c.cancel()
 		}
@@ -246,7 +237,7 @@ func (c *Condition) add(o *Condition) {
 	c.Namespaces++
 	c.Synced = c.Synced && o.Synced
 	c.Objects += o.Objects
-	c.Bytes += o.Bytes
+	c.Bytes, c.Memory = c.Bytes+o.Bytes, c.Memory+o.Memory
 	c.Age, c.Lag = max(c.Age, o.Age), max(c.Lag, o.Lag)
 	c.Resyncs, c.Restarts = c.Resyncs+o.Resyncs, c.Restarts+o.Restarts
 	c.Events = c.Events.Plus(o.Events)
@@ -267,9 +258,5 @@ func (s *Store) WatchIn(ctx context.Context, gvr schema.GroupVersionResource, na
 	if err != nil {
 		return nil, err
 	}
-	w, err := s.watch(ctx, c)
-	if err != nil && s.isTooLarge(c) {
-		return nil, tooLarge(cacheKey{gvr, namespace})
-	}
-	return w, err
+	return s.watch(ctx, c)
 }

@@ -59,6 +59,10 @@ type Options struct {
 	NamespaceIdle  time.Duration
 	Namespaces     int
 	NamespaceBytes int64
+	// MemoryBytes is how much all caches may take together (0: any amount). Beyond it, queries of one kind with many objects fail
+	// with 503 for some minutes, and everything else goes on; what feeds a sink is never refused. A quarter of it bounds
+	// NamespaceBytes.
+	MemoryBytes int64
 }
 
 // Store has the caches of a cluster, one for each kind, started by the first request for it.
@@ -74,7 +78,8 @@ type Store struct {
 	caches     sync.Map // schema.GroupVersionResource -> *cache
 	namespaced sync.Map // cacheKey -> *cache: the kinds that are cached whole by namespace only
 	mu         sync.Mutex
-	begun      uint64 // the first number of the last cache
+	begun      uint64                               // the first number of the last cache
+	refused    map[schema.GroupVersionResource]bool // the kinds that were refused once
 }
 
 // New returns a store whose caches live until ctx ends. It watches the definitions of custom resources and API services from
@@ -91,6 +96,9 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	setDefault(&o.NamespaceIdle, defaultNamespaceIdle)
 	setDefault(&o.Namespaces, defaultNamespaces)
 	setDefault(&o.NamespaceBytes, defaultBytes)
+	if o.MemoryBytes > 0 {
+		o.NamespaceBytes = min(o.NamespaceBytes, max(o.MemoryBytes/4, 1))
+	}
 	client, err := feed.NewClient(o.Config)
 	if err != nil {
 		return nil, err
@@ -104,7 +112,8 @@ func New(ctx context.Context, o Options) (*Store, error) {
 		}
 		o.Discovery = d
 	}
-	s := &Store{options: o, client: client, clock: o.Clock, began: o.Clock.Now(), ctx: ctx}
+	s := &Store{options: o, client: client, clock: o.Clock, began: o.Clock.Now(), ctx: ctx,
+		refused: map[schema.GroupVersionResource]bool{}}
 	s.catalog = newCatalog(o.Discovery, o.Clock, s.drop)
 	if o.Registerer != nil {
 		if err := o.Registerer.Register(collector{s}); err != nil {
@@ -135,7 +144,7 @@ func (s *Store) Feed(gvr schema.GroupVersionResource, sink Sink) (synced func() 
 	defer s.mu.Unlock()
 	c, ok := s.cache(gvr)
 	var f *subscriber
-	if ok {
+	if ok && c.refused == nil {
 		f = c.add(sink)
 	} else {
 		c = s.newCache(cacheKey{gvr: gvr})
@@ -165,6 +174,9 @@ func (s *Store) Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (
 
 // first returns the newest snapshot of a cache, and waits up to SyncWait for the first one.
 func (s *Store) first(ctx context.Context, c *cache) (*index.Snapshot, error) {
+	if _, err := c.usable(); err != nil {
+		return nil, err
+	}
 	s.touch(c)
 	if snap := c.coll.Snapshot(); snap != nil {
 		return snap, nil
@@ -178,6 +190,9 @@ func (s *Store) first(ctx context.Context, c *cache) (*index.Snapshot, error) {
 		return nil, ctx.Err()
 	case <-c.done:
 	case <-timeout.C():
+	}
+	if err := refusal(s, c); err != nil {
+		return nil, err
 	}
 	why := "its first list is not complete yet"
 	if err := c.lastError(); err != nil {
@@ -249,6 +264,9 @@ func (s *Store) age() int64 { return int64(s.clock.Since(s.began)/time.Second) +
 
 // touch records that a kind is used. The time is written once a second, to avoid contention between readers.
 func (s *Store) touch(c *cache) {
+	if c.refused != nil { // it is tried again after some time, however often it is asked for
+		return
+	}
 	now := s.age()
 	if at := c.lastUsed.Load(); at != 0 && at != now {
 		c.lastUsed.CompareAndSwap(at, now)
@@ -274,14 +292,20 @@ func (s *Store) newCache(p cacheKey) *cache {
 	c.source.MaxOutage = s.options.MaxOutage
 	c.source.Failed, c.source.Opened, c.source.Known = c.failed, c.opened, c.known
 	c.source.Restarted = func() { c.arrived(nil) }
-	c.source.Decoder = func() *index.Decoder { return index.NewDecoder(p.gvr.GroupResource(), &kind, c.hasSinks) }
-	if p.namespace != "" {
+	var admit func(*cache, int) error
+	switch {
+	case p.namespace != "":
 		c.coll.KeepHistory(namespaceHistoryBytes)
-		c.source.Decoder = func() *index.Decoder {
-			d := index.NewDecoder(p.gvr.GroupResource(), &kind, c.hasSinks)
-			d.Admit = func(n int) error { return s.admit(c, n) }
-			return d
+		admit = s.admit
+	case s.options.MemoryBytes > 0:
+		admit = memoryBound{s}.admit
+	}
+	c.source.Decoder = func() *index.Decoder {
+		d := index.NewDecoder(p.gvr.GroupResource(), &kind, c.hasSinks)
+		if admit != nil {
+			d.Admit = func(n int) error { return admit(c, n) }
 		}
+		return d
 	}
 	return c
 }
@@ -290,11 +314,8 @@ func (s *Store) newCache(p cacheKey) *cache {
 func (s *Store) start(c *cache) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	c.cancel = cancel
-	if c.namespace != "" {
-		s.namespaced.Store(cacheKey{c.gvr, c.namespace}, c)
-	} else {
-		s.caches.Store(c.gvr, c)
-	}
+	m, key := s.at(c)
+	m.Store(key, c)
 	s.wg.Go(func() {
 		defer cancel()
 		c.run(ctx)
@@ -337,8 +358,8 @@ func (s *Store) stopIdleEveryMinute() {
 			return
 		case <-tick.C():
 		}
-		s.stopIdle(&s.caches, s.age()-int64(s.options.IdleAfter/time.Second))
-		s.stopIdle(&s.namespaced, s.age()-int64(s.options.NamespaceIdle/time.Second))
+		s.stopIdle(&s.caches, s.options.IdleAfter)
+		s.stopIdle(&s.namespaced, s.options.NamespaceIdle)
 	}
 }
 

@@ -129,6 +129,9 @@ func (s *Store) reach(ctx context.Context, w *Watch, g goal) (*index.Snapshot, e
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case errors.Is(err, ErrGone):
+			if err := refusal(s, w.cache); err != nil {
+				return nil, err
+			}
 			return nil, unavailable(gvr.GroupResource(), ErrGone.Error())
 		}
 		return nil, behind(gvr.GroupResource(), g.what, w.Snapshot().ResourceVersion())

@@ -162,7 +162,9 @@ func (k *kind) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	<-k.gate
 	for i := range k.n {
-		fmt.Fprintf(w, `{"type":"ADDED","object":%s}`+"\n", k.object(i))
+		if _, err := fmt.Fprintf(w, `{"type":"ADDED","object":%s}`+"\n", k.object(i)); err != nil {
+			return // the client has enough
+		}
 	}
 	fmt.Fprintln(w, `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9000000","annotations":{"k8s.io/initial-events-end":"true"}}}}`)
 	_ = http.NewResponseController(w).Flush() // a client that has disconnected sees nothing
@@ -261,6 +263,7 @@ places in the orders. Memory follows the **number and size of the objects of the
 nothing else: not those of requests or of people who ask. A kind is kept from the first query on it, for half an hour behind the last; roles, bindings, users
 and namespaces are always kept, since every request is decided by them. Secrets and ConfigMaps are kept without
 their data, but for the namespaces in which somebody asks for it: those for five minutes, 64 at once and 256 MiB in all at most.
+All kinds together are bounded where the process has a memory limit: [Sizing](operations.md#sizing) says what happens beyond it.
 
 This table is written and guarded by a test (` + "`go test ./tools/memory -update`" + `). The objects are made for it, as large as
 real ones are; of yours, multiply ` + "`ks_cache_bytes{gvr}`" + ` by the ratio of the kind. The figures are of the live heap; a process has up to twice as much while garbage is not

@@ -1,0 +1,141 @@
+package store
+
+import (
+	"errors"
+	"time"
+
+	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/store/index"
+
+	"k8s.io/klog/v2"
+)
+
+// errTooMany is why a kind is refused. Users read it, so it does not say how many objects there are.
+var errTooMany = errors.New("there are too many objects for the memory of this server: delete some of them," +
+	" or raise its memory limit (GOMEMLIMIT) or resources.cacheMemory")
+
+const (
+	// memoryCheckPart is how often memory is compared with Options.MemoryBytes: whenever a kind has read this part of it.
+	memoryCheckPart = 1024
+	// smallPart of Options.MemoryBytes is what a kind that is read for the first time may take although the others leave no
+	// room. The largest kind makes room for it.
+	smallPart = 64
+	// unusedAfter is when a kind that nobody watches makes room for others.
+	unusedAfter = int64(time.Minute / time.Second)
+)
+
+// memoryBound bounds the memory of all kinds of a Store together: Options.MemoryBytes.
+type memoryBound struct{ *Store }
+
+// admit is called before n bytes of a kind are stored. Where all kinds together have too much, room is made, or this
+// kind is refused.
+func (s memoryBound) admit(c *cache, n int) error {
+	n += index.RecordBytes
+	c.arriving.Add(int64(n))
+	bound := s.options.MemoryBytes
+	if c.unchecked.Add(int64(n)) < bound/memoryCheckPart {
+		return nil
+	}
+	c.unchecked.Store(0)
+	c.measure()
+	if s.memory() <= bound {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.memory() > bound {
+		v, unused := s.leastNeeded(c)
+		switch {
+		case v == nil: // what is left decides rights, and is never refused
+			return nil
+		case unused:
+			s.stop(v)
+			continue
+		}
+		klog.ErrorS(errTooMany, "A kind is not cached any more", "resource", v.gvr.String(), "bytes", v.size.Load(),
+			"bytesOfAll", s.memory(), "bound", bound)
+		s.refuse(v, errTooMany)
+		s.refused[v.gvr] = true
+		if v == c {
+			return errTooMany
+		}
+	}
+	return nil
+}
+
+// measure sets size to what the objects take, or will where all are read again, since these replace the former ones.
+func (c *cache) measure() int64 {
+	size, arriving := c.coll.Size(), c.arriving.Load()
+	if c.isCurrent() {
+		size += arriving
+	} else {
+		size = max(size, arriving)
+	}
+	c.size.Store(size)
+	return size
+}
+
+// memory is what all caches take.
+func (s memoryBound) memory() int64 {
+	total := s.namespaceBytes()
+	s.caches.Range(func(_, value any) bool {
+		total += value.(*cache).size.Load()
+		return true
+	})
+	return total
+}
+
+// leastNeeded returns the kind that makes room while c grows, and whether nobody uses it; nil where every kind feeds. A kind
+// that is read for the first time takes no room from others, unless it is small and was never refused; then the largest kind
+// makes room. It needs mu.
+func (s memoryBound) leastNeeded(c *cache) (v *cache, unused bool) {
+	first := c.coll.Snapshot() == nil && !c.hasSinks()
+	if first && s.refused[c.gvr] {
+		return c, false
+	}
+	var oldest, largest *cache
+	s.caches.Range(func(_, value any) bool {
+		k := value.(*cache)
+		if k.refused != nil || k.hasSinks() {
+			return true
+		}
+		if largest == nil || k.size.Load() > largest.size.Load() {
+			largest = k
+		}
+		used := k.lastUsed.Load()
+		if k != c && k.watchers.Load() == 0 && used < s.age()-unusedAfter && (oldest == nil || used < oldest.lastUsed.Load()) {
+			oldest = k
+		}
+		return true
+	})
+	switch {
+	case oldest != nil:
+		return oldest, true
+	case first && c.size.Load() > s.options.MemoryBytes/smallPart:
+		return c, false
+	}
+	return largest, false
+}
+
+// refusal returns the error for queries of a kind or namespace that is too large to be cached, nil for any other.
+func refusal(s *Store, c *cache) error {
+	m, key := s.at(c)
+	now, ok := m.Load(key)
+	if !ok {
+		return nil
+	}
+	_, err := now.(*cache).usable()
+	return err
+}
+
+// usable returns c, or an error where c only stands for a kind or a namespace that is too large.
+func (c *cache) usable() (*cache, error) {
+	switch {
+	case c.refused == nil:
+		return c, nil
+	case c.namespace != "":
+		return nil, tooLarge(cacheKey{c.gvr, c.namespace})
+	}
+	gr := c.gvr.GroupResource()
+	return nil, status.RetryAfter(refusedRetrySeconds, unavailable(gr, gr.String()+" can't be listed: "+c.refused.Error()))
+}
