@@ -63,9 +63,10 @@ func (p routes) webServices() []*restful.WebService {
 	all = append(all, p.configService(), (&static.Handler{Settings: p.settings, AsCaller: p.caller(), Now: time.Now}).WebService())
 	inventory := inventory.New(p.store, p.resources)
 	remotes := remote.New(remote.Options{AsCaller: p.caller(), AllowLoopback: p.cfg.Egress.AllowLoopback})
-	all = append(all, (&resources.V1alpha3{Resources: p.resources, Streams: p.streams, Authorizer: p.may, AsCaller: p.caller(),
-		Inventory: inventory, Remotes: remotes}).WebService())
-	all = append(all, (&resources.V1alpha2{Inventory: inventory, Remotes: remotes, Kubeconfigs: p.kubeconfigs()}).WebService())
+	lists := &resources.V1alpha3{Resources: p.resources, Streams: p.streams, Authorizer: p.may, AsCaller: p.caller(),
+		Inventory: inventory, Remotes: remotes}
+	all = append(all, lists.WebService())
+	all = append(all, (&resources.V1alpha2{Lists: lists, Inventory: inventory, Remotes: remotes, Kubeconfigs: p.kubeconfigs()}).WebService())
 	all = append(all, (&operations.V1alpha2{Kube: p.kube, Authorizer: p.may}).WebService())
 	all = append(all, p.iamServices(kinds)...)
 	all = append(all, p.clusterService(kinds))

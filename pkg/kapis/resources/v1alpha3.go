@@ -11,6 +11,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/resource/table"
 	"kapis.dev/ks-apiserver/pkg/store"
@@ -73,9 +74,7 @@ func (h *V1alpha3) Mount(ws *restful.WebService) {
 // list answers requests for any number of objects: a page, a live page, or a watch.
 func (h *V1alpha3) list(r *restful.Request) (any, error) {
 	ctx, plural := r.Request.Context(), r.PathParameter("resources")
-	scope := plan.Scope{
-		Namespace: r.PathParameter("namespace"), PartialList: authz.DecisionFrom(ctx).PartialList(), MayList: authz.MayList(h.Authorizer),
-	}
+	scope := h.scopeOf(ctx, r.PathParameter("namespace"))
 	q, err := query.Parse(r.Request.URL.Query())
 	if err != nil {
 		return nil, err
@@ -97,17 +96,28 @@ func (h *V1alpha3) list(r *restful.Request) (any, error) {
 		return h.Streams.Answer(src), nil
 	}
 	scope.Data = h.mayReadData(ctx, kind, scope)
-	page, err := h.Resources.List(ctx, kind, scope, q)
-	if err == nil && q.ManagedFields {
-		page, err = h.Resources.Complete(ctx, page, scope, h.AsCaller)
-	}
+	found, err := h.page(ctx, kind, scope, q)
 	if err != nil {
 		return nil, err
 	}
 	if form != nil {
-		return h.Resources.Tables.For(ctx, kind, scope, form).Page(page, ""), nil
+		return h.Resources.Tables.For(ctx, kind, scope, form).Page(found, ""), nil
 	}
-	return page.Items(), nil
+	return found.Items(), nil
+}
+
+// page returns one page of a list, with data where the scope has them.
+func (h *V1alpha3) page(ctx context.Context, kind *store.Kind, scope plan.Scope, q *query.Query) (*page.Page, error) {
+	out, err := h.Resources.List(ctx, kind, scope, q)
+	if err == nil && q.ManagedFields {
+		out, err = h.Resources.Complete(ctx, out, scope, h.AsCaller)
+	}
+	return out, err
+}
+
+// scopeOf returns what a list reads: the namespace of the path, and what the decision on the request leaves of all of them.
+func (h *V1alpha3) scopeOf(ctx context.Context, namespace string) plan.Scope {
+	return plan.Scope{Namespace: namespace, PartialList: authz.DecisionFrom(ctx).PartialList(), MayList: authz.MayList(h.Authorizer)}
 }
 
 func (h *V1alpha3) get(r *restful.Request) (any, error) {

@@ -46,6 +46,12 @@ func (p *Page) Items() *Answer {
 	return &Answer{page: p, form: "items", head: p.begin(append(head, '}'))}
 }
 
+// Counted returns the answer {"total_count":N,"items":[...]}, the form of resources.kubesphere.io/v1alpha2.
+func (p *Page) Counted() *Answer {
+	head := strconv.AppendInt(append(make([]byte, 0, 128+len(p.Facets)), `{"total_count":`...), int64(p.Total), 10)
+	return &Answer{page: p, form: "counted", head: p.begin(head)}
+}
+
 // List returns the answer as a list of Kubernetes: kind and metadata, whose continue is the total, as clients of KubeSphere
 // read it.
 func (p *Page) List() *Answer {
