@@ -101,7 +101,7 @@ func (g *Guard) Over(w http.ResponseWriter, r *http.Request) (*Stream, *http.Req
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.undrain = context.AfterFunc(g.options.Drain, func() { s.end(errStopping()) })
+	s.undrain = context.AfterFunc(g.options.Drain, func() { s.end(&endedError{errStopping(), Stopping}) })
 	if g.options.Recheck != nil {
 		// A timer, not a goroutine: between two checks, a stream costs no stack.
 		s.timer = time.AfterFunc(g.options.RecheckEvery, func() { g.check(s, r) })
@@ -147,10 +147,7 @@ func (g *Guard) check(s *Stream, r *http.Request) {
 	}
 	if err != nil {
 		klog.V(2).InfoS("ending a request that is no longer allowed", "method", r.Method, "path", r.URL.Path, "reason", err)
-		if !apierrors.IsResourceExpired(err) {
-			err = apierrors.NewUnauthorized("the credentials or the right of this request have ended")
-		}
-		s.end(err)
+		s.end(endOf(err))
 		return
 	}
 	s.mu.Lock()
@@ -174,8 +171,49 @@ func (g *Guard) recheck(s *Stream, r *http.Request) (err error) {
 	return g.options.Recheck(ctx, r)
 }
 
+// endOf returns the end of a stream that may not go on because of err.
+func endOf(err error) *endedError {
+	switch {
+	case apierrors.IsResourceExpired(err):
+		return &endedError{err, RightEnded}
+	case apierrors.IsForbidden(err):
+		return &endedError{errEnded(), RightEnded}
+	}
+	return &endedError{errEnded(), CredentialsEnded}
+}
+
+func errEnded() error {
+	return apierrors.NewUnauthorized("the credentials or the right of this request have ended")
+}
+
+// End is why this server ended a stream.
+type End uint8
+
+const (
+	// NotEnded is the End of a stream that goes on, or that another side ended.
+	NotEnded End = iota
+	// Stopping means that this server stops.
+	Stopping
+	// CredentialsEnded means that the token, the session or the user has ended, or that it could not be told whether they have.
+	CredentialsEnded
+	// RightEnded means that the caller may not make the request any more, or may see something else by it.
+	RightEnded
+)
+
+// EndOf returns why this server ended the request of ctx.
+func EndOf(ctx context.Context) End {
+	var e *endedError
+	if errors.As(context.Cause(ctx), &e) {
+		return e.end
+	}
+	return NotEnded
+}
+
 // endedError is the cause of a stream that this server ended, and the error for a client that has no answer yet.
-type endedError struct{ err error }
+type endedError struct {
+	err error
+	end End
+}
 
 func (e *endedError) Error() string { return e.err.Error() }
 func (e *endedError) Unwrap() error { return e.err }

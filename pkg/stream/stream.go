@@ -38,13 +38,13 @@ func (s *Stream) Context() context.Context { return s.ctx }
 
 // end ends the stream: for the handler at once; for the client with a clean end of the answer, for which it has a little time, or by
 // closing the upgraded connection.
-func (s *Stream) end(why error) {
+func (s *Stream) end(why *endedError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
 		return
 	}
-	s.cancel(&endedError{why})
+	s.cancel(why)
 	if s.conn != nil {
 		_ = s.conn.Close()
 		return
@@ -104,5 +104,5 @@ func (s *Stream) Part() {
 	if s.stopped || s.parting != nil {
 		return
 	}
-	s.parting = time.AfterFunc(s.guard.options.CloseTimeout, func() { s.end(io.EOF) })
+	s.parting = time.AfterFunc(s.guard.options.CloseTimeout, func() { s.end(&endedError{err: io.EOF}) })
 }
