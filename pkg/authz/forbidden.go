@@ -15,6 +15,9 @@ import (
 // Forbidden returns the error for a request that d refuses: a metav1.Status of code 403 that says in Kubernetes' words which user can't do
 // what, and then what could be done about it.
 func Forbidden(u user.Info, r *request.Info, d Decision) error {
+	if exec := asExec(r); exec != nil { // a role with r's own name would not help
+		r = exec
+	}
 	reason := d.Reason
 	if reason == "" {
 		reason = advice(u, r)

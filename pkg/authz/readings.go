@@ -85,8 +85,30 @@ func legacyRoles(members string) string {
 	return ""
 }
 
-// withPresentNames returns r with the present names of resources of iam.kubesphere.io/v1alpha2, or r itself if it has no other.
+const groupTerminal = "terminal.kubesphere.io"
+
+// asExec returns r as what it does: a terminal in a pod, and files of a container, are commands in the container, so the right to run
+// commands there decides alone (create pods/exec of core/v1), whatever r's own name and method are. It returns nil for any other request.
+func asExec(r *request.Info) *request.Info {
+	if r == nil || r.APIGroup != groupTerminal || r.IsKubernetes || !r.IsResource || r.Resource != "pods" || r.Namespace == "" || r.Workspace != "" ||
+		r.Name == "" {
+		return nil
+	}
+	switch r.Subresource {
+	case "", "exec", "file":
+		now := r.As(schema.GroupResource{Resource: "pods"})
+		now.Verb, now.Subresource = "create", "exec"
+		return now
+	}
+	return nil
+}
+
+// withPresentNames returns r with the present names of resources of iam.kubesphere.io/v1alpha2, and a terminal as what it does, or r
+// itself if it has no other.
 func withPresentNames(r *request.Info) *request.Info {
+	if exec := asExec(r); exec != nil {
+		return exec
+	}
 	if r == nil || r.APIGroup != groupIAM || r.APIVersion != "v1alpha2" || r.IsKubernetes || !r.IsResource {
 		return r
 	}

@@ -2,6 +2,7 @@ package authz_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -51,5 +52,39 @@ func TestOlderNamesMeanWhatTheyAreCalledNow(t *testing.T) {
 	}
 	if _, err := older.Authorize(t.Context(), bob, nil); err != nil || asked != nil {
 		t.Errorf("nothing: %+v, %v", asked, err)
+	}
+}
+
+// A terminal and files are commands in a container: the right to those decides, at whatever address, and no other name of the request.
+func TestATerminalIsAuthorizedAsExec(t *testing.T) { // O1
+	for path, want := range map[string]string{
+		"/kapis/terminal.kubesphere.io/v1alpha2/namespaces/a/pods/p":                    "create pods/exec \"p\"",
+		"/kapis/terminal.kubesphere.io/v1alpha2/namespaces/a/pods/p/exec":               "create pods/exec \"p\"",
+		"/kapis/terminal.kubesphere.io/v1alpha2/namespaces/a/pods/p/file":               "create pods/exec \"p\"",
+		"/kapis/terminal.kubesphere.io/v1alpha2/namespaces/a/pods":                      "list pods.terminal.kubesphere.io",
+		"/kapis/terminal.kubesphere.io/v1alpha2/namespaces/a/pods/p/log":                "get pods/log.terminal.kubesphere.io \"p\"",
+		"/kapis/terminal.kubesphere.io/v1alpha2/workspaces/w/namespaces/a/pods/p/exec":  "get pods/exec.terminal.kubesphere.io \"p\"",
+		"/kapis/terminal.kubesphere.io/v1alpha2/nodes/n/exec":                           "get nodes/exec.terminal.kubesphere.io \"n\"",
+		"/apis/terminal.kubesphere.io/v1alpha2/namespaces/a/pods/p/exec":                "get pods/exec.terminal.kubesphere.io \"p\"",
+		"/kapis/terminal2.kubesphere.io/v1alpha2/namespaces/a/pods/p/exec":              "get pods/exec.terminal2.kubesphere.io \"p\"",
+		"/kapis/resources.kubesphere.io/v1alpha3/namespaces/a/pods/p/exec":              "get pods/exec.resources.kubesphere.io \"p\"",
+		"/clusters/host/kapis/terminal.kubesphere.io/v1alpha2/namespaces/a/pods/p/exec": "create pods/exec \"p\"",
+	} {
+		var asked []string
+		order := authz.Order{Authorizers: authz.Union{authz.Func(func(_ context.Context, _ user.Info, r *request.Info) (authz.Decision, error) {
+			asked = append(asked, r.Asked())
+			if r.Namespace != "a" && r.Resource == "pods" || r.Resource == "pods" && r.Scope != request.Namespace {
+				t.Errorf("%s: %+v", path, r)
+			}
+			return authz.Decision{}, nil
+		})}}
+		in := parse(t, "GET", path)
+		if d, err := order.Authorize(t.Context(), bob, in); err != nil || d.Allowed() || len(asked) != 1 || asked[0] != want {
+			t.Errorf("%s is decided as %q, want %q (%v)", path, asked, want, err)
+		}
+	}
+	said := authz.Forbidden(bob, parse(t, "GET", "/kapis/terminal.kubesphere.io/v1alpha2/namespaces/a/pods/p/exec"), authz.Decision{}).Error()
+	if want := `cannot create resource "pods/exec" in API group "" in the namespace "a"`; !strings.Contains(said, want) {
+		t.Errorf("a refusal says %s", said)
 	}
 }
