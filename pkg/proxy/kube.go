@@ -44,8 +44,10 @@ type Kube struct {
 	// Three proxies, for three kinds of requests. They differ in their transports: ordinary requests give up when no answer begins; streams
 	// may take any time; upgrades need HTTP/1.1 connections of their own.
 	ordinary, lasting, upgrades *httputil.ReverseProxy
-	// own is for the requests that handlers make themselves, see RoundTrip; streaming for watches that are answered in another form.
-	own, streaming http.RoundTripper
+	// own is for the requests that handlers make themselves, see RoundTrip; streaming for watches that are answered in another form;
+	// upgrading for WebSockets of this server's own, see Exec, which has config for those that are none.
+	own, streaming, upgrading http.RoundTripper
+	config                    *rest.Config
 }
 
 // NewKube returns a Kube for the cluster that o.Config reaches. An error says what is wrong with the configuration; nothing is dialled
@@ -69,7 +71,9 @@ func NewKube(o KubeOptions) (*Kube, error) {
 	}
 	pool := newBuffers()
 	k.ordinary, k.lasting, k.upgrades = k.by(t.ordinary, pool), k.by(t.streams, pool), k.by(t.upgrades, pool)
-	k.own, k.streaming, k.closeIdle = t.ordinary, t.streams, t.closeIdle
+	k.own, k.streaming, k.upgrading, k.closeIdle = t.ordinary, t.streams, t.upgrades, t.closeIdle
+	k.config = rest.CopyConfig(o.Config)
+	k.config.Impersonate = rest.ImpersonationConfig{} // the caller's identity is set on each request
 	return k, nil
 }
 

@@ -1,0 +1,111 @@
+package terminal
+
+import (
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	"kapis.dev/ks-apiserver/pkg/status"
+)
+
+// Limits are how many sessions there may be.
+type Limits struct {
+	// PerUser is how many sessions one user may have, and Total how many there may be.
+	PerUser, Total int
+	// Openings is how many sessions one user may begin within Window: pages open a session again by themselves when it ends.
+	Openings int
+	Window   time.Duration
+}
+
+// PodLimits are the limits of shells in pods.
+var PodLimits = Limits{PerUser: 10, Total: 500, Openings: 10, Window: 10 * time.Second}
+
+// Limiter bounds how many sessions there are. It is safe for concurrent use.
+type Limiter struct {
+	limits Limits
+	now    func() time.Time
+
+	mu    sync.Mutex
+	total int
+	users map[string]*use
+}
+
+// use is what one user has.
+type use struct {
+	open  int
+	begun []time.Time // of the last window, at most as many as there may be
+}
+
+// NewLimiter returns a Limiter.
+func NewLimiter(l Limits, now func() time.Time) *Limiter {
+	return &Limiter{limits: l, now: now, users: map[string]*use{}}
+}
+
+// maxUsers is how many users are remembered before those that count no more are forgotten.
+const maxUsers = 1 << 10
+
+// Enter counts a session of a user, and returns what ends it. The error is a 429 that says when to try again.
+func (l *Limiter) Enter(user string) (leave func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	l.forget(now)
+	u := l.users[user]
+	if u == nil {
+		u = &use{}
+	}
+	u.trim(now, l.limits.Window)
+	switch {
+	case l.total >= l.limits.Total:
+		return nil, tooMany(1, "this server has %d terminals open, as many as it takes: try again", l.total)
+	case u.open >= l.limits.PerUser:
+		return nil, tooMany(1, "user %q has %d terminals open, as many as one may have: close some", user, u.open)
+	case len(u.begun) >= l.limits.Openings:
+		wait := l.limits.Window - now.Sub(u.begun[0])
+		return nil, tooMany(wait.Seconds(), "user %q has opened %d terminals within %v, as many as one may: wait", user, len(u.begun),
+			l.limits.Window)
+	}
+	l.users[user] = u
+	l.total++
+	u.open++
+	u.begun = append(u.begun, now)
+	return sync.OnceFunc(func() { l.leave(u) }), nil
+}
+
+func (l *Limiter) leave(u *use) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.total--
+	u.open--
+}
+
+// forget forgets users that count no more, if many are remembered.
+func (l *Limiter) forget(now time.Time) {
+	if len(l.users) < maxUsers {
+		return
+	}
+	for name, u := range l.users {
+		if u.trim(now, l.limits.Window); u.open == 0 && len(u.begun) == 0 {
+			delete(l.users, name)
+		}
+	}
+}
+
+// trim forgets what was begun before the window.
+func (u *use) trim(now time.Time, window time.Duration) {
+	for len(u.begun) > 0 && now.Sub(u.begun[0]) >= window {
+		u.begun = u.begun[1:]
+	}
+}
+
+// Open returns how many sessions there are.
+func (l *Limiter) Open() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.total
+}
+
+func tooMany(seconds float64, format string, args ...any) error {
+	return status.RetryAfter(int32(max(1, math.Ceil(seconds))), status.Errorf(http.StatusTooManyRequests, format, args...))
+}
