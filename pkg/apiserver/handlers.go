@@ -38,8 +38,10 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/kubeconfig"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/remote"
 	"kapis.dev/ks-apiserver/pkg/kapis/static"
+	kapisterminal "kapis.dev/ks-apiserver/pkg/kapis/terminal"
 	kapisversion "kapis.dev/ks-apiserver/pkg/kapis/version"
 	"kapis.dev/ks-apiserver/pkg/router"
+	"kapis.dev/ks-apiserver/pkg/terminal"
 	"kapis.dev/ks-apiserver/pkg/version"
 )
 
@@ -68,11 +70,20 @@ func (p routes) webServices() []*restful.WebService {
 	all = append(all, lists.WebService())
 	all = append(all, (&resources.V1alpha2{Lists: lists, Inventory: inventory, Remotes: remotes, Kubeconfigs: p.kubeconfigs()}).WebService())
 	all = append(all, (&operations.V1alpha2{Kube: p.kube, Authorizer: p.may}).WebService())
+	all = append(all, p.terminals().WebService())
 	all = append(all, p.iamServices(kinds)...)
 	all = append(all, p.clusterService(kinds))
 	all = append(all, p.tenantServices(kinds)...)
 	all = append(all, dynamic.WebServices(kinds)...)
 	return all
+}
+
+// terminals returns the routes of shells in containers.
+func (p routes) terminals() *kapisterminal.V1alpha2 {
+	t := p.cfg.Terminal
+	return &kapisterminal.V1alpha2{Executor: p.kube, Authorizer: p.may, Streams: p.streams,
+		Pods:           terminal.NewLimiter(terminal.PodLimits, time.Now),
+		AllowedOrigins: t.AllowedOrigins, Idle: time.Duration(t.IdleTimeout), Max: time.Duration(t.MaxDuration)}
 }
 
 // caller returns the client that asks kube-apiserver as the caller of a request.

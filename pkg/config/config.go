@@ -35,6 +35,8 @@ type Config struct {
 	Cache Cache `json:"cache"`
 	// Kubeconfig is the kubeconfig that users are given.
 	Kubeconfig Kubeconfig `json:"kubeconfig"`
+	// Terminal is the shells in containers.
+	Terminal Terminal `json:"terminal"`
 
 	// Ignored are the keys in the file or the environment that are not read, sorted.
 	Ignored []string `json:"-"`
@@ -268,7 +270,6 @@ type Kubeconfig struct {
 // Unread are the sections of other components of an installation.
 type Unread struct {
 	Auditing     any `json:"auditing" config:"unread"`
-	Terminal     any `json:"terminal" config:"unread"`
 	HelmExecutor any `json:"helmExecutor" config:"unread"`
 	Extension    any `json:"extension" config:"unread"`
 	S3           any `json:"s3" config:"unread"`
@@ -320,6 +321,7 @@ func Default() *Config {
 		}},
 		Cache:        Cache{Options: CacheOptions{Port: 6379}},
 		Multicluster: Multicluster{ClusterRole: "host", HostClusterName: "host"},
+		Terminal:     Terminal{IdleTimeout: Duration(30 * time.Minute), MaxDuration: Duration(8 * time.Hour)},
 		Kubeconfig:   Kubeconfig{Client: "kubectl", AuthMode: KubeconfigExec, CertificateMaxAge: Duration(168 * time.Hour)},
 	}
 }

@@ -148,7 +148,7 @@ s3: {endpoint: "http://minio"}
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"authentication.issuer.jwtSecret", "s3", "terminal"}
+	want := []string{"authentication.issuer.jwtSecret", "s3", "terminal.image", "terminal.timeout"}
 	if !reflect.DeepEqual(c.Ignored, want) {
 		t.Errorf("Ignored = %v, want %v", c.Ignored, want)
 	}

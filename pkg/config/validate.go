@@ -68,6 +68,7 @@ func (c *Config) Validate() error {
 		fault("multicluster.hostClusterName: %q: %s", c.Multicluster.HostClusterName, msgs[0])
 	}
 	c.Kubeconfig.check(fault)
+	c.Terminal.check(fault)
 	if c.Kubernetes.QPS < 0 || c.Kubernetes.Burst < 0 {
 		fault("kubernetes.qps and kubernetes.burst must not be negative")
 	}

@@ -252,22 +252,26 @@ func TestARightEndsWithWhatGaveIt(t *testing.T) {
 	}
 }
 
-// No shell can be had yet: its routes are none, and whoever asks makes no pod, with whatever identity.
-func TestThereIsNoShell(t *testing.T) {
+// A shell is had by who may create pods/exec there, and makes no pod; those for kubectl and of nodes are not there yet.
+func TestNoShellIsMoreThanItsUser(t *testing.T) {
 	proves(t, "S11")
 	a, name := admin(t), unique("shell")
 	u, ns := newUser(t, name), newNamespace(t)
 	pods := func() int { return len(a.list(t, "/api/v1/pods").Items) }
 	before := pods()
-	const terminal = "/kapis/terminal.kubesphere.io/v1alpha2"
-	for _, path := range []string{"/users/" + name + "/kubectl", "/users/admin/kubectl", "/namespaces/" + ns + "/pods/x/exec",
-		"/namespaces/kubesphere-system/pods/x/exec", "/namespaces/" + ns + "/pods/x/file", "/nodes/x/exec"} {
-		a.must(t, http.StatusNotFound, http.MethodGet, terminal+path, nil)
-		if r, err := u.do(t.Context(), http.MethodGet, terminal+path, nil); err != nil || r.code != http.StatusForbidden && r.code != http.StatusNotFound {
+	for path, there := range map[string]bool{"/users/" + name + "/kubectl": false, "/users/admin/kubectl": false, "/nodes/x/exec": false,
+		"/namespaces/" + ns + "/pods/x/file": false, "/namespaces/" + ns + "/pods/x/exec": true, "/namespaces/kubesphere-system/pods/x/exec": true} {
+		path = terminalRoutes + path
+		want := http.StatusNotFound
+		if there {
+			want = http.StatusBadRequest // no WebSocket
+		}
+		a.must(t, want, http.MethodGet, path, nil)
+		if r, err := u.do(t.Context(), http.MethodGet, path, nil); err != nil || r.code != http.StatusForbidden && (there || r.code != http.StatusNotFound) {
 			t.Errorf("%s: %d %s %v", path, r.code, clip(r.body), err)
 		}
 		for _, c := range []caller{u, a} {
-			if r, err := c.do(t.Context(), http.MethodPost, terminal+path, obj{}); err != nil || r.code < 400 {
+			if r, err := c.do(t.Context(), http.MethodPost, path, obj{}); err != nil || r.code < 400 {
 				t.Errorf("POST %s: %d %s %v", path, r.code, clip(r.body), err)
 			}
 		}

@@ -187,7 +187,7 @@ func TestWhatIsOpenEndsWithTheRight(t *testing.T) {
 		},
 		"the token expires": nil,
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) { // O5
 			t.Parallel()
 			user := unique("operator")
 			c := newUser(t, user)
@@ -209,6 +209,8 @@ func TestWhatIsOpenEndsWithTheRight(t *testing.T) {
 			for protocol, term := range terminals {
 				open["a terminal by "+protocol] = term.ended
 			}
+			shell := openPage(t, c, terminalOf(pod)+"/exec")
+			open["a page's terminal"] = shell.ended
 			if end != nil {
 				end(t, user, binding, c)
 			}
@@ -221,6 +223,13 @@ func TestWhatIsOpenEndsWithTheRight(t *testing.T) {
 				}
 			}
 			t.Logf("all has ended after %v", time.Since(begun).Round(100*time.Millisecond))
+			want := websocket.StatusCode(4401)
+			if name == "the binding is removed" {
+				want = 4403
+			}
+			if shell.code != want {
+				t.Errorf("the page's terminal ends with %d, want %d", shell.code, want)
+			}
 			for protocol, term := range terminals {
 				if err := nothingMore(t, term); err != nil {
 					t.Errorf("by %s: %v", protocol, err)

@@ -1,0 +1,105 @@
+// Package terminal serves terminal.kubesphere.io: shells in containers, for pages of browsers.
+package terminal
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+
+	restful "github.com/emicklei/go-restful/v3"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/stream"
+	"kapis.dev/ks-apiserver/pkg/terminal"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+const (
+	group   = "terminal.kubesphere.io"
+	version = "v1alpha2"
+)
+
+// V1alpha2 serves terminal.kubesphere.io/v1alpha2.
+type V1alpha2 struct {
+	// Executor runs the shells, as the caller of a request's context.
+	Executor terminal.Executor
+	// Authorizer decides on the exec that a terminal is.
+	Authorizer authz.Authorizer
+	// Streams ends the terminals whose right ends.
+	Streams *stream.Guard
+	// Pods bounds the shells in pods.
+	Pods *terminal.Limiter
+	// AllowedOrigins are the origins of the pages that may open terminals; see checkOrigin.
+	AllowedOrigins []string
+	// Idle and Max limit a terminal; see terminal.Options.
+	Idle, Max time.Duration
+}
+
+// WebService returns the routes of the group.
+func (h *V1alpha2) WebService() *restful.WebService {
+	ws := new(restful.WebService).Path("/kapis/" + group + "/" + version).Produces(restful.MIME_JSON)
+	for operation, path := range map[string]string{
+		"openPodTerminal": "/namespaces/{namespace}/pods/{pod}/exec",
+		// Clients of older releases use this address, and others if the one above answers 404.
+		"openPodTerminalByOlderAddress": "/namespaces/{namespace}/pods/{pod}",
+	} {
+		ws.Route(ws.GET(path).To(web.Handle(h.openPod)).
+			Operation(operation).Doc("A shell in a container, by WebSocket. It takes the right to create pods/exec of core/v1 in the namespace").
+			Param(ws.PathParameter("namespace", "namespace of the pod")).
+			Param(ws.PathParameter("pod", "name of the pod")).
+			Param(ws.QueryParameter("container", "name of the container; the pod's default one where it is absent")).
+			Param(ws.QueryParameter("shell", "bash or sh; bash where the container has it, and else sh, where it is absent")))
+	}
+	return ws
+}
+
+// openPod answers with a shell in a container. All that can be refused is refused before the connection is upgraded.
+func (h *V1alpha2) openPod(r *restful.Request) (any, error) {
+	info, query := request.InfoFrom(r.Request.Context()), r.Request.URL.Query()
+	exec, err := h.exec(r.Request, info.Namespace, info.Name, query.Get("container"), query.Get("shell"))
+	if err != nil {
+		return nil, err
+	}
+	if err := checkUpgrade(r.Request); err != nil {
+		return nil, err
+	}
+	if err := checkOrigin(r.Request.Header, h.AllowedOrigins); err != nil {
+		return nil, err
+	}
+	leave, err := h.Pods.Enter(request.UserFrom(r.Request.Context()).GetName())
+	if err != nil {
+		return nil, err
+	}
+	return &opened{h, exec, leave}, nil
+}
+
+// exec returns the request to kube-apiserver that a terminal is, authorized as itself.
+func (h *V1alpha2) exec(in *http.Request, namespace, pod, container, shell string) (*http.Request, error) {
+	if container != "" {
+		if wrong := validation.IsDNS1123Label(container); len(wrong) > 0 {
+			return nil, status.BadRequestf("the parameter container is %.100q, which is no name of a container: %s", container, wrong[0])
+		}
+	}
+	if wrong := apivalidation.NameIsDNSSubdomain(pod, false); len(wrong) > 0 {
+		return nil, status.BadRequestf("%.100q is no name of a pod: %s", pod, wrong[0])
+	}
+	if wrong := validation.IsDNS1123Label(namespace); len(wrong) > 0 {
+		return nil, status.BadRequestf("%.100q is no name of a namespace: %s", namespace, wrong[0])
+	}
+	r, err := http.NewRequestWithContext(in.Context(), http.MethodPost, "/", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	r.URL = &url.URL{Path: "/api/v1/namespaces/" + namespace + "/pods/" + pod + "/exec", RawQuery: terminal.Query(container, shell).Encode()}
+	r.RemoteAddr = in.RemoteAddr
+	for _, name := range []string{"User-Agent", "Audit-Id"} {
+		if v := in.Header[name]; len(v) > 0 {
+			r.Header[name] = v
+		}
+	}
+	return authz.Permit(h.Authorizer, r)
+}
