@@ -1,6 +1,7 @@
 package resources_test
 
 import (
+	"cmp"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -34,11 +35,13 @@ func TestKubeconfigOfAUser(t *testing.T) {
 		code             int
 		has              string
 		noAuthority      bool
+		cluster          string // "" for that of the address
 	}{
-		"ItIsGiven":              {code: 200, has: "--username=alice"},
-		"WithoutAnAuthority":     {change: func(k *kubeconfig.Handler) { k.Authority = "" }, code: 200, has: "server: https://ks.example.com", noAuthority: true},
-		"OfNobody":               {path: resources.RootV1alpha2 + "/users/bob/kubeconfig", code: 404, has: `users.iam.kubesphere.io \"bob\" not found`},
-		"WithoutAnAddress":       {change: func(k *kubeconfig.Handler) { k.Server = "" }, code: 404, has: "kubeconfig.server"},
+		"ItIsGiven":          {code: 200, has: "--username=alice"},
+		"WithoutAnAuthority": {change: func(k *kubeconfig.Handler) { k.Authority = "" }, code: 200, has: "server: https://ks.example.com", noAuthority: true},
+		"OfNobody":           {path: resources.RootV1alpha2 + "/users/bob/kubeconfig", code: 404, has: `users.iam.kubesphere.io \"bob\" not found`},
+		"WithoutAnAddress": {change: func(k *kubeconfig.Handler) { k.Server = "" }, code: 200, has: "sets kubeconfig.server",
+			cluster: "kubeconfig-server-is-not-configured.invalid"},
 		"AnAuthorityThatIsGone":  {change: func(k *kubeconfig.Handler) { k.Authority = dir + "/none" }, code: 500, has: `"kind":"Status"`},
 		"AnAuthorityThatIsEmpty": {change: func(k *kubeconfig.Handler) { k.Authority = empty }, code: 500, has: `"kind":"Status"`},
 		"NotAsAnotherUser":       {authorized: resources.RootV1alpha2 + "/users/bob/kubeconfig", code: 404, has: "no resource at this path"},
@@ -83,7 +86,11 @@ func TestKubeconfigOfAUser(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := string(made.Clusters["ks.example.com"].CertificateAuthorityData); (got == "") != c.noAuthority {
+			cluster := made.Clusters[cmp.Or(c.cluster, "ks.example.com")]
+			if cluster == nil {
+				t.Fatalf("the clusters are %v", made.Clusters)
+			}
+			if got := string(cluster.CertificateAuthorityData); (got == "") != c.noAuthority {
 				t.Errorf("authority %q", got)
 			}
 		})

@@ -9,7 +9,6 @@ import (
 	"os"
 
 	"kapis.dev/ks-apiserver/pkg/kubeconfig"
-	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 
 	restful "github.com/emicklei/go-restful/v3"
@@ -23,7 +22,8 @@ const maxAuthority = 1 << 20
 // Handler returns the kubeconfig with which a user's kubectl connects through this server. It is the same for everyone except for the
 // user name. Client certificates are given out only where Certificates is set.
 type Handler struct {
-	// Server is the https URL at which kubectl reaches this server; "" where none is known.
+	// Server is the https URL at which kubectl reaches this server; "" where none is known. Then the answer is a kubeconfig that says so,
+	// and says what to do: an error would be shown to nobody, since the console's dialog shows the text of the answer and nothing else.
 	Server string
 	// Authority is a PEM file of the CAs of Server's certificate, "" for none. It is read each time, so that it may be renewed.
 	Authority string
@@ -55,7 +55,7 @@ func (k *Handler) Mount(ws *restful.WebService) {
 		Operation("getUserKubeconfig").Doc("A kubeconfig for a user: one without a credential, with which the plugin kubectl-ks logs in, or"+
 		" one with a client certificate").
 		Param(ws.PathParameter("user", "name of the user")).
-		Returns(http.StatusOK, "OK", "").Returns(http.StatusNotFound, "there is no such user, or no address for the kubectl of the user", nil))
+		Returns(http.StatusOK, "OK", "").Returns(http.StatusNotFound, "there is no such user", nil))
 }
 
 func (k *Handler) get(r *restful.Request) (any, error) {
@@ -66,20 +66,28 @@ func (k *Handler) get(r *restful.Request) (any, error) {
 	if k.Certificates != nil {
 		return k.Certificates.Get(r.Request.Context(), name)
 	}
-	if k.Server == "" {
-		return nil, status.Errorf(http.StatusNotFound,
-			"there is no kubeconfig: no https address for kubectl is known (kubeconfig.server or authentication.issuer.url in the configuration)")
+	server, head := k.Server, ""
+	if server == "" {
+		server, head = noServer, noServerSays
 	}
 	authority, err := k.authority()
 	if err != nil {
 		return nil, err
 	}
-	text, err := kubeconfig.YAML(kubeconfig.Options{Server: k.Server, Authority: authority, Issuer: k.Issuer, Client: k.Client, User: name})
+	text, err := kubeconfig.YAML(kubeconfig.Options{Server: server, Authority: authority, Issuer: k.Issuer, Client: k.Client, User: name})
 	if err != nil {
 		return nil, err
 	}
-	return yamlText(text), nil
+	return yamlText(append([]byte(head), text...)), nil
 }
+
+// noServer is the server in the kubeconfig where no address is known: the name can't exist (RFC 2606, 2), and kubectl's error shows it.
+const (
+	noServer     = "https://kubeconfig-server-is-not-configured.invalid"
+	noServerSays = "# kubectl can't connect with this file yet: no https address of this platform is known, and kubectl sends no credentials over\n" +
+		"# plain http. An administrator sets kubeconfig.server, and kubeconfig.certificateAuthority for a CA of one's own, in the\n" +
+		"# configuration of ks-apiserver; or replace the server below by the https address of ks-apiserver.\n"
+)
 
 // authority reads the CAs of the server's certificate; nil where there is no file.
 func (k *Handler) authority() ([]byte, error) {
