@@ -13,6 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authn/apikey"
 	"kapis.dev/ks-apiserver/pkg/authn/bearer"
 	"kapis.dev/ks-apiserver/pkg/authn/session"
+	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/filter"
 	"kapis.dev/ks-apiserver/pkg/oauth"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -26,7 +27,7 @@ func (p *components) chain(answer http.Handler) http.Handler {
 		filter.Recover,
 		filter.Info,
 		filter.Limit(filter.MaxBody),
-		filter.Upgrade,
+		filter.Upgrade(p.ours()),
 		filter.Audit(audit.None{}, time.Now), // before authentication, so that refused logins are seen too
 		filter.Authentication{Authenticator: p.who, VerifiesItself: verifiesItself, Proxies: p.proxies, Source: p.accounts.sourceOf}.Wrap,
 		filter.Cluster(p.cfg.Multicluster.ClusterName, p.cfg.Multicluster.HostClusterName, "host"),
@@ -49,10 +50,30 @@ func (p *components) authenticator() authenticator.Request {
 				&session.Authenticator{Tokens: p.tokens, Sessions: p.sessions},
 				p.pods,
 			}, p.legacy...),
-			Origins: []string{p.origin()},
+			Origins: p.ours(),
 		},
 		anonymous.Authenticator{},
 	)
+}
+
+// ours returns the origins of the pages that count as this server's: that of the issuer's address, where the console may be, and those that
+// the configuration names.
+func (p *components) ours() request.Origins {
+	out := request.Origins{request.OriginOf(p.cfg.Authentication.Issuer.URL)}
+	for _, s := range p.cfg.Authentication.TrustedOrigins {
+		if origin, err := request.ParseOrigin(s); err == nil { // Validate refused others
+			out = append(out, origin)
+		}
+	}
+	return out
+}
+
+// console returns the address of the console where it asks users to log in for clients, else "".
+func (p *components) console() string {
+	if p.cfg.Authentication.LoginPage == config.LoginPageConsole {
+		return p.cfg.Authentication.Issuer.URL
+	}
+	return ""
 }
 
 // origin returns the origin of this server's pages, as browsers write it (RFC 6454, 6.2).

@@ -259,7 +259,7 @@ func (p *components) makeLogin(context.Context) error {
 		Verifier: p.tokens, Keys: p.keys, Clients: p.clients, Sessions: p.sessions,
 		Authenticator: p.accounts.authenticator, Directory: p.directory, Factors: p.accounts.factors, APIKeys: p.accounts.keys,
 		ChangePassword: p.accounts.authenticator.ChangePassword, OtherTokens: &apikey.Authenticator{Keys: p.accounts.keys},
-		Origin:        p.accounts.originOf,
+		Origin: p.accounts.originOf, Origins: p.ours(), Console: p.console(),
 		PasswordGrant: p.cfg.Authentication.PasswordGrant, CodeLife: time.Duration(issuer.AuthorizationCodeMaxAge), Now: time.Now,
 		Metrics: p.metrics,
 	})

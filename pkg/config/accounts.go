@@ -2,7 +2,15 @@ package config
 
 import (
 	"net/netip"
+	"net/url"
+	"strings"
 	"time"
+)
+
+// Who asks users to log in.
+const (
+	LoginPageOwn     = "own"
+	LoginPageConsole = "console"
 )
 
 // validateAccounts validates the limits of logins, records and keys.
@@ -26,6 +34,24 @@ func (a *Authentication) validateAccounts(fault func(format string, args ...any)
 	case "off", "optional", "required":
 	default:
 		fault("authentication.secondFactor: %q is not off, optional or required", a.SecondFactor)
+	}
+	switch a.LoginPage {
+	case LoginPageOwn:
+	case LoginPageConsole:
+		if a.Issuer.URL == DefaultIssuerURL {
+			fault("authentication.loginPage: console needs authentication.issuer.url, the address of the console: browsers are sent there to" +
+				" log in")
+		}
+	default:
+		fault("authentication.loginPage: %q is not own or console", a.LoginPage)
+	}
+	for i, s := range a.TrustedOrigins {
+		u, err := url.Parse(s)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || strings.TrimPrefix(s, u.Scheme+"://") != u.Host ||
+			strings.ContainsAny(u.Host, "*, ") {
+			fault("authentication.trustedOrigins[%d]: %q is no origin: http:// or https://, a host, and a port where it isn't the usual one,"+
+				" as in https://console.example:30880", i, s)
+		}
 	}
 	for i, s := range a.TrustedProxies {
 		if _, err := netip.ParsePrefix(s); err == nil {

@@ -84,6 +84,12 @@ type Authentication struct {
 	// TrustedProxies are the addresses, or ranges such as 10.244.0.0/16, of proxies (the console is one) that are trusted about the
 	// source of a login: X-Forwarded-For, or else, where the console itself logs a user in, X-Client-Ip; none.
 	TrustedProxies []string `json:"trustedProxies"`
+	// TrustedOrigins are origins of pages, as in https://console.example:30880, besides the issuer's, that count as this server's own: their
+	// WebSockets may use the console's cookie, and their forms are accepted; none.
+	TrustedOrigins []string `json:"trustedOrigins"`
+	// LoginPage is who asks users to log in for a client: own is this server's page, console the platform's console at the issuer's
+	// address, which passes /oauth/ on to this server without cookies; own.
+	LoginPage string `json:"loginPage"`
 	// SecondFactor is off, optional (users who have one are asked for it) or required; optional.
 	SecondFactor string `json:"secondFactor"`
 	// APIKeyMaximumAge is the longest life of an API key; 8760h.
@@ -306,6 +312,7 @@ func Default() *Config {
 			LoginHistoryRetentionPeriod:     Duration(168 * time.Hour),
 			LoginHistoryMaximumEntries:      100,
 			SecondFactor:                    "optional",
+			LoginPage:                       LoginPageOwn,
 			APIKeyMaximumAge:                Duration(8760 * time.Hour),
 			Issuer: Issuer{
 				URL:                          DefaultIssuerURL,

@@ -194,7 +194,7 @@ func TestLimitRefusesLargeBodies(t *testing.T) {
 }
 
 func TestUpgradeRefuses(t *testing.T) {
-	h := Upgrade(http.HandlerFunc(ok))
+	h := Upgrade(request.Origins{"https://console.example"})(http.HandlerFunc(ok))
 	for name, c := range map[string]struct {
 		header map[string]string
 		body   string
@@ -209,6 +209,9 @@ func TestUpgradeRefuses(t *testing.T) {
 		"S52 OriginWithUser":             {map[string]string{"Cookie": "token=t", "Origin": "http://example.com@evil.example"}, "", http.StatusForbidden},
 		"S52 OtherPort":                  {map[string]string{"Cookie": "token=t", "Origin": "http://example.com:8080"}, "", http.StatusForbidden},
 		"SameOriginPasses":               {map[string]string{"Cookie": "token=t", "Origin": "http://EXAMPLE.com"}, "", http.StatusOK},
+		"OurOriginPasses":                {map[string]string{"Cookie": "token=t", "Origin": "https://console.example"}, "", http.StatusOK},
+		"S52 OurOriginOverHTTP":          {map[string]string{"Cookie": "token=t", "Origin": "http://console.example"}, "", http.StatusForbidden},
+		"S52 OurOriginTwice":             {map[string]string{"Cookie": "token=t", "Origin": "https://console.example, https://console.example"}, "", http.StatusForbidden},
 		"AuthorizationNeedsNoOrigin":     {map[string]string{"Cookie": "token=t", "Origin": "https://console", "Authorization": "Bearer t"}, "", http.StatusOK},
 		"WithoutCookieThereIsNoDanger":   {map[string]string{"Origin": "https://evil.example"}, "", http.StatusOK},
 		"OtherCookiesAreNoCredentials":   {map[string]string{"Cookie": "lang=en", "Origin": "https://evil.example"}, "", http.StatusOK},

@@ -2,8 +2,6 @@ package filter
 
 import (
 	"net/http"
-	"net/url"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,10 +18,15 @@ const tokenCookie = "token"
 //   - with a body, a Transfer-Encoding or an Expect: 400. The bytes after the header would belong to
 //     the body for one server, and to the new protocol for another.
 //   - from a page of another site, with only a cookie: 403. Browsers send cookies with a WebSocket of any
-//     site, so only the Origin shows which page opened it (RFC 6455, 10.2).
+//     site, so only the Origin shows which page opened it (RFC 6455, 10.2). The pages of ours count as this server's:
+//     the console passes the browser's Origin on, with this server's Host.
 //
 // Both close the connection.
-func Upgrade(next http.Handler) http.Handler {
+func Upgrade(ours request.Origins) Filter {
+	return func(next http.Handler) http.Handler { return upgrade(next, ours) }
+}
+
+func upgrade(next http.Handler, ours request.Origins) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !request.IsUpgrade(r.Header) {
 			next.ServeHTTP(w, r)
@@ -34,7 +37,7 @@ func Upgrade(next http.Handler) http.Handler {
 			web.WriteError(w, r, apierrors.NewBadRequest("a request to upgrade the connection may have neither a body nor an Expect header"))
 			return
 		}
-		if crossSite(r) {
+		if crossSite(r, ours) {
 			w.Header().Set("Connection", "close")
 			web.WriteError(w, r, apierrors.NewForbidden(schema.GroupResource{}, "", errCrossSite))
 			return
@@ -49,16 +52,8 @@ type constError string
 
 func (e constError) Error() string { return string(e) }
 
-// crossSite reports whether the cookie is the only credential of r and its Origin is not this server. An Origin that is absent proves
-// nothing, and counts as foreign.
-func crossSite(r *http.Request) bool {
-	if len(r.Header["Authorization"]) > 0 || !hasTokenCookie(r.Header["Cookie"]) {
-		return false
-	}
-	origins := r.Header["Origin"]
-	if len(origins) != 1 {
-		return true
-	}
-	u, err := url.Parse(origins[0])
-	return err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host)
+// crossSite reports whether the cookie is the only credential of r and its Origin is neither this server nor one of ours. An Origin that
+// is absent proves nothing, and counts as foreign.
+func crossSite(r *http.Request, ours request.Origins) bool {
+	return len(r.Header["Authorization"]) == 0 && hasTokenCookie(r.Header["Cookie"]) && !ours.Match(r)
 }

@@ -57,6 +57,11 @@ type Options struct {
 	ChangePassword login.ChangePassword
 	// OtherTokens authenticates tokens in TokenReviews that are not access tokens; nil for none.
 	OtherTokens authenticator.Token
+	// Console is the address of the platform's console, where it asks users to log in for clients, and passes /oauth/ on to this server
+	// without cookies; "" where this server's login page asks.
+	Console string
+	// Origins are those of pages besides this server's whose forms are accepted.
+	Origins []string
 	// PasswordGrant lets trusted clients take users' passwords (RFC 9700, 2.4).
 	PasswordGrant bool
 	// CodeLife is how long an authorization code is good; 0 means grant.DefaultCodeLife.
@@ -164,8 +169,9 @@ func (s *Server) assembleTokens(requests *prometheus.CounterVec) {
 func (s *Server) assemblePages() {
 	s.logins = &browser.Logins{
 		Cookies: browser.Cookies{Issuer: s.Issuer}, Sessions: s.Sessions, Sealer: s.sealer, OriginOf: s.Origin, Now: s.Now,
+		Access: s.Verifier.Access, Trusted: s.Clients.Trusted,
 	}
-	s.forms = &formstate.Forms{Logins: s.logins, Sealer: s.sealer, Now: s.Now}
+	s.forms = &formstate.Forms{Logins: s.logins, Sealer: s.sealer, Origins: s.Origins, Now: s.Now}
 	s.loginPage = &login.Page{Book: s.book, Forms: s.forms, Logins: s.logins, Directory: noProviders{}}
 	setup := &login.TOTPSetup{Book: s.book, Forms: s.forms}
 	factors := &account.Factors{
@@ -175,7 +181,7 @@ func (s *Server) assemblePages() {
 		Clients: s.Clients, Sessions: s.Sessions, Tokens: s.tokenEndpoint.Issuer, Sealer: s.sealer, OriginOf: s.Origin, Now: s.Now,
 	}
 	s.authorize = &authorize.Handler{
-		Issuer: s.Issuer, Path: s.issuerPath, Clients: s.Clients, Sessions: s.Sessions, Tokens: s.tokenEndpoint.Issuer,
+		Issuer: s.Issuer, Path: s.issuerPath, Console: s.Console, Clients: s.Clients, Sessions: s.Sessions, Tokens: s.tokenEndpoint.Issuer,
 		Verifier: s.Verifier, Sealer: s.sealer, CodeLife: s.CodeLife, Logins: s.logins, LoginPage: s.loginPage, Forms: s.forms,
 		Book: s.book, Now: s.Now,
 	}

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
-	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+
+	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 // MaxHeader is the longest Authorization header, in bytes, that is read.
@@ -33,9 +33,9 @@ var (
 type Authenticator struct {
 	// Tokens are asked in order. Each accepts the token, or says that it is of another kind, or why it is not valid.
 	Tokens []authenticator.Token
-	// Origins are the pages, as in https://console.example:30880, whose WebSockets may use the cookie instead of the header, besides those
-	// of the address that the request itself names.
-	Origins []string
+	// Origins are the pages whose WebSockets may use the cookie instead of the header, besides those of the address that the request itself
+	// names.
+	Origins request.Origins
 }
 
 var _ authenticator.Request = (*Authenticator)(nil)
@@ -127,7 +127,7 @@ var foreign = func() (table [256]byte) {
 // for our own pages. Any page can open a WebSocket to this server, and the browser adds the cookie; it is ignored for a foreign page, or
 // for none.
 func (a *Authenticator) fromCookie(r *http.Request) (string, bool, error) {
-	if !isWebSocket(r) || !a.ours(r) {
+	if !isWebSocket(r) || !a.Origins.Match(r) {
 		return "", false, nil
 	}
 	size := 0
@@ -153,17 +153,4 @@ func isWebSocket(r *http.Request) bool {
 	return r.Method == http.MethodGet &&
 		httpguts.HeaderValuesContainsToken(r.Header["Connection"], "upgrade") &&
 		httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "websocket")
-}
-
-func (a *Authenticator) ours(r *http.Request) bool {
-	origins := r.Header["Origin"]
-	if len(origins) != 1 {
-		return false
-	}
-	if slices.ContainsFunc(a.Origins, func(o string) bool { return strings.EqualFold(o, origins[0]) }) {
-		return true
-	}
-	u, err := url.Parse(origins[0])
-	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil &&
-		u.Path == "" && u.RawQuery == "" && u.Fragment == "" && strings.EqualFold(u.Host, r.Host)
 }

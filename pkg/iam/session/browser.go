@@ -28,7 +28,7 @@ func (s *reader) Find(ctx context.Context, name string) (*Session, *iam.User, er
 	return &r.Session, u, nil
 }
 
-// bindToBrowser binds a new session to that of its browser: both are of one user and one provider, and end together.
+// bindToBrowser binds a new session to that of its browser, or of the console: both are of one user and one provider, and end together.
 func (s *reader) bindToBrowser(ctx context.Context, o *v1alpha1.Session) error {
 	if o.Spec.Parent == "" {
 		return nil
@@ -37,8 +37,8 @@ func (s *reader) bindToBrowser(ctx context.Context, o *v1alpha1.Session) error {
 	if err != nil {
 		return fmt.Errorf("open a session in a browser: %w", err)
 	}
-	if parent.Client != "" || parent.UserUID != string(o.Spec.UserUID) {
-		return fmt.Errorf("open a session in a browser: %w: it is another user's, or no browser's", iam.ErrOver)
+	if parent.Parent != "" || parent.UserUID != string(o.Spec.UserUID) {
+		return fmt.Errorf("open a session in a browser: %w: it is another user's, or was opened in one itself", iam.ErrOver)
 	}
 	if r, ok := s.known(o.Spec.Parent); ok && r.Provider != "" && o.Spec.Provider == r.Provider {
 		o.Spec.Subject = r.subject // to ask the provider about the user when the browser's session is over

@@ -9,11 +9,11 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam"
 )
 
-// Consent stores in a browser's session that its user allows the scopes to a client.
+// Consent stores in a session, in which clients' sessions are opened, that its user allows the scopes to a client.
 func (s *reader) Consent(ctx context.Context, session, client string, scopes []string) error {
 	return s.change(ctx, session, func(o *v1alpha1.Session) error {
-		if o.Spec.Client != "" || o.Phase != "" {
-			return fmt.Errorf("remember a consent: %w: it is no browser's session", iam.ErrOver)
+		if o.Spec.Parent != "" || o.Phase != "" {
+			return fmt.Errorf("remember a consent: %w: it was opened in another session", iam.ErrOver)
 		}
 		o.Consents = consented(o.Consents, client, scopes)
 		return nil

@@ -183,7 +183,7 @@ func (s *index) insert(r *cached) {
 func (s *index) drop(name string) *cached {
 	s.gone.Set(name, struct{}{})
 	r := s.forget(name)
-	if r == nil || r.Client != "" {
+	if r == nil || r.Parent != "" || r.self != nil {
 		return r
 	}
 	for _, p := range slices.Clone(s.byUser[r.UserUID]) {

@@ -24,7 +24,9 @@ import (
 type Handler struct {
 	Issuer string
 	// Path is the path of the issuer's URL.
-	Path     string
+	Path string
+	// Console is the address of the console that asks users to log in for clients; "" where the login page does.
+	Console  string
 	Clients  *client.Registry
 	Sessions *session.Store
 	// Tokens checks which resource access tokens are for.
@@ -56,17 +58,26 @@ func (h *Handler) Serve(req *restful.Request) (any, error) {
 	if refusal != "" {
 		return refusal, nil
 	}
-	b, err := h.Logins.Of(r)
-	if err != nil {
+	b, err := h.login(r)
+	switch {
+	case err != nil:
 		return nil, err
+	case b != nil:
+		return h.decide(r, b, a, true)
+	case slices.Contains(a.Prompt, protocol.PromptNone):
+		return h.RedirectError(a, protocol.LoginRequired, "Nobody is logged in in this browser."), nil
+	case h.Console != "": // it remembers the request, and sends the browser here again with its access token
+		return protocol.Redirect(h.Console), nil
 	}
-	if b == nil {
-		if slices.Contains(a.Prompt, protocol.PromptNone) {
-			return h.RedirectError(a, protocol.LoginRequired, "Nobody is logged in in this browser."), nil
-		}
-		return h.LoginPage.Ask(r, a)
+	return h.LoginPage.Ask(r, a)
+}
+
+// login returns the login of a request: that of its access token, else that of its cookie; nil for none.
+func (h *Handler) login(r *http.Request) (*browser.Login, error) {
+	if b, err := h.Logins.OfToken(r); b != nil || err != nil {
+		return b, err
 	}
-	return h.decide(r, b, a, true)
+	return h.Logins.Of(r)
 }
 
 // Read reads an authorization request. If it returns a refusal, the client and the redirect URI are valid and the client gets the

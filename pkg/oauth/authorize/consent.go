@@ -16,13 +16,13 @@ import (
 
 // askConsent answers with the page that asks whether the client may have the scopes.
 func (h *Handler) askConsent(r *http.Request, b *browser.Login, c *client.Client, a *protocol.AuthorizationRequest) (any, error) {
-	p := formstate.State{Request: a, Session: b.Session.Name}
+	p := formstate.State{Request: a, Session: b.Session.Name, ByToken: b.ByToken}
 	sealed, set, err := h.Forms.Seal(r, formstate.Consent, p)
 	if err != nil {
 		return nil, err
 	}
 	d := page.Consent{Client: a.Client, User: b.User.Name, Scopes: page.ScopeWords(c.ConsentScopes(a.Scopes)), Target: hostOf(a.RedirectURI)}
-	d.Form = sealed
+	d.Form, d.Fixed = sealed, b.ByToken
 	return h.Book.Show(0, d, p.Targets(), set), nil
 }
 
@@ -38,7 +38,7 @@ func hostOf(address string) string {
 // ServeConsent answers POST /oauth/consent: the user allows or denies the request, or logs in as another user.
 func (h *Handler) ServeConsent(req *restful.Request) (any, error) {
 	r := req.Request
-	f, err := h.Forms.ReadPost(req)
+	f, err := h.Forms.ReadAnswer(req)
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +47,9 @@ func (h *Handler) ServeConsent(req *restful.Request) (any, error) {
 		return nil, err
 	}
 	a := p.Request
+	if b.ByToken && f["answer"] == "switch" { // the console's session is ended by the console
+		return nil, protocol.Problem(http.StatusBadRequest, page.Say("error.stale"), nil)
+	}
 	switch f["answer"] {
 	case "allow":
 		c := h.Clients.Client(a.Client)

@@ -31,18 +31,22 @@ func (h *Handler) decide(r *http.Request, b *browser.Login, a *protocol.Authoriz
 	if uri, ok := c.RedirectURI(a.RedirectURI); !ok || uri != a.RedirectURI {
 		return nil, protocol.Refuse(protocol.InvalidRequest, "Redirect URI is not allowed.")
 	}
+	if b.ByToken {
+		// What an access token opens ends with its session, so that a stolen one opens nothing that lasts.
+		a.Scopes = slices.DeleteFunc(slices.Clone(a.Scopes), func(scope string) bool { return scope == client.ScopeOffline })
+	}
 	silent := slices.Contains(a.Prompt, protocol.PromptNone)
 	if !h.isFresh(b, a, first) {
 		if silent {
 			return h.RedirectError(a, protocol.LoginRequired, "The user has to log in."), nil
 		}
-		return h.LoginPage.Ask(r, a)
+		return h.askAgain(r, b, a)
 	}
 	if a.Subject != "" && a.Subject != b.User.UID {
 		if silent || !first {
 			return h.RedirectError(a, protocol.LoginRequired, "Another user than that of the id_token_hint is logged in."), nil
 		}
-		return h.LoginPage.Ask(r, a)
+		return h.askAgain(r, b, a)
 	}
 	if h.needsConsent(c, b, a) {
 		if silent {
@@ -57,9 +61,28 @@ func (h *Handler) decide(r *http.Request, b *browser.Login, a *protocol.Authoriz
 	return protocol.RedirectTo(a.RedirectURI, "code", sealed, "state", string(a.State), "iss", h.Issuer), nil
 }
 
+// askAgain asks a user who is logged in to log in again. The console can't be asked for that: its session stays as it is, and the client
+// is told (OpenID Connect Core 1.0, 3.1.2.1 and 3.1.2.6).
+func (h *Handler) askAgain(r *http.Request, b *browser.Login, a *protocol.AuthorizationRequest) (any, error) {
+	switch {
+	case !b.ByToken || h.Console == "":
+		return h.LoginPage.Ask(r, a)
+	case slices.Contains(a.Prompt, protocol.PromptSelectAccount):
+		return h.RedirectError(a, "account_selection_required", "The user has to log out of the console, and in as the other user."), nil
+	}
+	return h.RedirectError(a, protocol.LoginRequired, "The user has to log out of the console, and in again."), nil
+}
+
+// consoleLoginFor is how long a login at the console counts as one for the request: the console sends the browser here after the login, but
+// does not say that the request caused it.
+const consoleLoginFor = time.Minute
+
 // isFresh reports whether the login is as recent as the request wants. Sessions are stored in whole seconds.
 func (h *Handler) isFresh(b *browser.Login, a *protocol.AuthorizationRequest, first bool) bool {
 	at := b.Session.Authenticated
+	if b.ByToken && h.Console != "" && a.MaxAge <= 0 && h.Now().Sub(at) <= consoleLoginFor {
+		return true
+	}
 	if !first && !at.Before(a.At.Truncate(time.Second)) {
 		return true
 	}

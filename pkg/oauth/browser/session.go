@@ -6,15 +6,18 @@ import (
 	"net/http"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/authn/bearer"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
-// Login is the login of a browser: a session without a client, which the cookie names, and its user.
+// Login is the login of a browser and its user: a session without a client, which the cookie names, or the console's session.
 type Login struct {
 	Session *session.Session
 	User    *iam.User
+	// ByToken says that the login is that of the console, whose access token the request carries: the browser has no cookie of this server.
+	ByToken bool
 }
 
 // cookieValue is the content of the session cookie, which is sealed. No API accepts it.
@@ -31,6 +34,9 @@ type Logins struct {
 	Cookies  Cookies
 	Sessions *session.Store
 	Sealer   token.Sealer
+	// Access verifies access tokens for this server's API, and Trusted reports whether a client is the platform's own.
+	Access  func(raw string) (*token.Access, error)
+	Trusted func(client string) bool
 	// OriginOf returns where a request comes from.
 	OriginOf func(*http.Request) iam.Origin
 	Now      func() time.Time
@@ -59,6 +65,50 @@ func (l *Logins) Of(r *http.Request) (*Login, error) {
 		sess = &renewed
 	}
 	return &Login{Session: sess, User: u}, nil
+}
+
+// OfToken returns the login that the access token of a request belongs to; nil for none. It has to be a login of a person at a trusted
+// client: API keys, service accounts, tokens for other audiences, and sessions that were opened by a code or for a device count as none,
+// and so does a user who has not set a password of their own yet. Its error is iam.ErrUnavailable.
+func (l *Logins) OfToken(r *http.Request) (*Login, error) {
+	raw, found, err := bearer.FromHeader(r.Header)
+	if !found || err != nil {
+		return nil, nil //nolint:nilerr // the header may be of another scheme: the request is one of nobody
+	}
+	a, err := l.Access(raw)
+	if err != nil || !l.Trusted(a.Client) {
+		return nil, nil //nolint:nilerr // so is that of an invalid or expired token
+	}
+	u, err := l.Sessions.Resolve(r.Context(), a)
+	if err != nil {
+		return nil, onlyUnavailable(err)
+	}
+	sess, _, err := l.Sessions.Find(r.Context(), a.Session)
+	if err != nil {
+		return nil, onlyUnavailable(err)
+	}
+	if u.Uninitialized || !CanOpen(sess, l.Trusted) {
+		return nil, nil
+	}
+	return &Login{Session: sess, User: u, ByToken: true}, nil
+}
+
+func onlyUnavailable(err error) error {
+	if errors.Is(err, iam.ErrUnavailable) {
+		return err
+	}
+	return nil
+}
+
+// CanOpen reports whether clients' sessions may be opened in a session: that of a browser, or a user's own login at a trusted client.
+func CanOpen(s *session.Session, trusted func(client string) bool) bool {
+	switch {
+	case s.Registration != nil, s.Parent != "":
+		return false
+	case s.Client == "":
+		return true
+	}
+	return s.User != iam.ClientPrefix+s.Client && trusted(s.Client)
 }
 
 // readCookie opens the session cookie. ok is false for a forged one, and for one of old keys.

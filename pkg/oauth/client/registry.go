@@ -103,6 +103,12 @@ func NewRegistry(secrets Secrets, file []Client, lifetime session.Lifetime) (*Re
 // Client returns the client with a name, or nil.
 func (r *Registry) Client(name string) *Client { return r.table.Load().clients[name] }
 
+// Trusted reports whether a client is the platform's own.
+func (r *Registry) Trusted(name string) bool {
+	cl := r.Client(name)
+	return cl != nil && cl.Trusted
+}
+
 // Credential returns a fingerprint of a client's secret: sessions that the client opened for itself end when it changes. It is ""
 // for public clients, which may not act for themselves, and for unknown ones.
 func (r *Registry) Credential(name string) string {

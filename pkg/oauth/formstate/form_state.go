@@ -40,8 +40,11 @@ const (
 // (RFC 6749, 10.12) and other browsers (S38); the server stays stateless.
 type State struct {
 	// Binding is the hash of the binding cookie, Session the browser's session that the page was made for; "" for none.
-	Binding []byte    `json:"b"`
-	Session string    `json:"n,omitempty"`
+	Binding []byte `json:"b"`
+	Session string `json:"n,omitempty"`
+	// ByToken says that the form is bound to Session instead of a cookie, and is sent with an access token of it: the console passes no
+	// cookies on.
+	ByToken bool      `json:"k,omitempty"`
 	At      time.Time `json:"t"`
 	// Request is the authorization request to resume; nil if no client sent the user.
 	Request *protocol.AuthorizationRequest `json:"a,omitempty"`

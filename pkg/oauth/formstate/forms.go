@@ -5,7 +5,6 @@ import (
 	"crypto/subtle"
 	"errors"
 	"net/http"
-	"net/url"
 	"time"
 
 	restful "github.com/emicklei/go-restful/v3"
@@ -14,6 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/oauth/browser"
 	"kapis.dev/ks-apiserver/pkg/oauth/page"
 	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
+	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -23,16 +23,25 @@ type Forms struct {
 	Sealer token.Sealer
 	// Users returns the user with a name; nil if there is none.
 	Users func(name string) *iam.User
-	Now   func() time.Time
+	// Origins are those of pages besides this server's whose forms are accepted: of the console, which passes forms on.
+	Origins request.Origins
+	Now     func() time.Time
 }
 
 // OpenOwn opens a form state that was sealed for the user who is logged in now.
 func (f *Forms) OpenOwn(r *http.Request, name Name, sealed string) (*browser.Login, *State, error) {
-	p, err := f.Open(r, name, sealed)
+	p, err := f.unseal(name, sealed)
+	if err == nil && !p.ByToken {
+		err = f.checkBinding(r, p)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := f.Logins.Of(r)
+	of := f.Logins.Of
+	if p.ByToken {
+		of = f.Logins.OfToken
+	}
+	b, err := of(r)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -51,8 +60,14 @@ func (f *Forms) seal(purpose token.Purpose, v any) (string, error) {
 	return out, err
 }
 
-// Seal seals a form state for a request's browser. The cookie has to be set unless it is nil.
+// Seal seals a form state for a request's browser. The cookie has to be set unless it is nil. A form that is sent with an access token
+// needs no cookie: only OpenOwn opens it.
 func (f *Forms) Seal(r *http.Request, name Name, p State) (sealed string, set *http.Cookie, err error) {
+	if p.ByToken {
+		p.At = f.Now()
+		sealed, err = f.seal(name.Purpose(), p)
+		return sealed, nil, err
+	}
 	if err := f.Logins.Cookies.RequireTLS(r); err != nil {
 		return "", nil, err
 	}
@@ -65,22 +80,39 @@ func (f *Forms) Seal(r *http.Request, name Name, p State) (sealed string, set *h
 
 // Open opens the form state that was sent with a form. It has to be sealed for this browser.
 func (f *Forms) Open(r *http.Request, name Name, sealed string) (*State, error) {
-	c, err := r.Cookie(f.Logins.Cookies.Name(r, browser.BindingCookie))
-	if err != nil {
-		return nil, Stale(errors.New("the browser sends no login cookie"))
+	p, err := f.unseal(name, sealed)
+	switch {
+	case err != nil:
+		return nil, err
+	case p.ByToken:
+		return nil, Stale(errors.New("the form belongs to an access token"))
 	}
+	return p, f.checkBinding(r, p)
+}
+
+// unseal opens a form state, whatever it is bound to.
+func (f *Forms) unseal(name Name, sealed string) (*State, error) {
 	var p State
 	if err := f.Sealer.Open(name.Purpose(), sealed, &p); err != nil {
 		return nil, Stale(err)
 	}
-	sum := sha256.Sum256([]byte(c.Value))
-	switch {
-	case subtle.ConstantTimeCompare(sum[:], p.Binding) != 1:
-		return nil, Stale(errors.New("the form was given to another browser"))
-	case f.Now().Sub(p.At) > Life:
+	if f.Now().Sub(p.At) > Life {
 		return nil, Stale(errors.New("the form is too old"))
 	}
 	return &p, nil
+}
+
+// checkBinding returns an error unless the form state was sealed for the browser of the request.
+func (f *Forms) checkBinding(r *http.Request, p *State) error {
+	c, err := r.Cookie(f.Logins.Cookies.Name(r, browser.BindingCookie))
+	if err != nil {
+		return Stale(errors.New("the browser sends no login cookie"))
+	}
+	sum := sha256.Sum256([]byte(c.Value))
+	if subtle.ConstantTimeCompare(sum[:], p.Binding) != 1 {
+		return Stale(errors.New("the form was given to another browser"))
+	}
+	return nil
 }
 
 // Stale returns the error for a form of another browser, or one that is too old.
@@ -93,15 +125,20 @@ func (f *Forms) ReadPost(req *restful.Request) (protocol.Form, error) {
 	if err := f.Logins.Cookies.RequireTLS(req.Request); err != nil {
 		return nil, err
 	}
-	if !sameSite(req.Request) {
+	return f.ReadAnswer(req)
+}
+
+// ReadAnswer reads a form in which the user types no secret, as ReadPost. The console may pass it on over plain http.
+func (f *Forms) ReadAnswer(req *restful.Request) (protocol.Form, error) {
+	if !f.sameSite(req.Request) {
 		return nil, protocol.Problem(http.StatusForbidden, page.Say("error.origin"), nil)
 	}
 	return protocol.ReadForm(req.Request)
 }
 
-// sameSite reports whether a request comes from a page of this server (Fetch Metadata; RFC 6454, 7). The origin is "null" for pages
-// without a referrer, such as these: then the form state alone decides.
-func sameSite(r *http.Request) bool {
+// sameSite reports whether a request comes from a page of this server, or of Origins (Fetch Metadata; RFC 6454, 7). The origin is "null"
+// for pages without a referrer, such as these: then the form state alone decides.
+func (f *Forms) sameSite(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin", "none":
 		return true
@@ -110,8 +147,7 @@ func sameSite(r *http.Request) bool {
 		if from == "" || from == "null" {
 			return true
 		}
-		u, err := url.Parse(from)
-		return err == nil && u.Host == r.Host
+		return f.Origins.Match(r)
 	}
 	return false
 }

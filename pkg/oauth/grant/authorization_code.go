@@ -11,6 +11,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/session"
+	"kapis.dev/ks-apiserver/pkg/oauth/browser"
 	"kapis.dev/ks-apiserver/pkg/oauth/client"
 	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
 	"kapis.dev/ks-apiserver/pkg/token"
@@ -35,7 +36,7 @@ type Code struct {
 	Challenge   string    `json:"p,omitempty"`
 	Nonce       string    `json:"n,omitempty"`
 	Scopes      []string  `json:"o,omitempty"`
-	Browser     string    `json:"b"` // the browser's session
+	Browser     string    `json:"b"` // the session of the browser, or of the console
 	Subject     string    `json:"u"` // the UID of the User
 	At          time.Time `json:"t"` // when and how the user authenticated
 	Methods     []string  `json:"m,omitempty"`
@@ -67,7 +68,7 @@ func (e *Endpoint) authorizationCode(r *http.Request, c *client.Client, f protoc
 	if errors.Is(err, iam.ErrUnavailable) {
 		return nil, err
 	}
-	if err != nil || b.Client != "" || u == nil || u.UID != k.Subject {
+	if err != nil || !browser.CanOpen(b, e.Clients.Trusted) || u == nil || u.UID != k.Subject {
 		return nil, protocol.Refuse(protocol.InvalidGrant, "The user has logged out in the meantime.").Because(err)
 	}
 	sess, refresh, err := e.Sessions.Open(r.Context(), session.Login{

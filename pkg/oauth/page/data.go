@@ -101,6 +101,8 @@ type Consent struct {
 	Scopes       []Message
 	// Target is where the browser goes next: the host of the client's redirect URI.
 	Target string
+	// Fixed says that the user can't log in as another here.
+	Fixed bool
 }
 
 func (Consent) file() string { return "consent" }
