@@ -79,11 +79,20 @@ func controllers(w *mirror.Writer, lag *mirror.Lag, host string, l logins) []con
 	if host != "" {
 		list = append(list, controller{workspacetemplate.Name, append(tenant("Workspace", "WorkspaceTemplate"),
 			clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster")),
-			func(ctx context.Context, mgr manager.Manager) error { return workspacetemplate.Setup(ctx, mgr, host) }})
+			func(ctx context.Context, mgr manager.Manager) error {
+				return workspacetemplate.Setup(ctx, mgr, host, workspace.DeleteHeld)
+			}})
+		list = append(list, controller{workspace.UnplacedName, append(tenant("Workspace", "WorkspaceTemplate"),
+			iam("BuiltinRole", "RoleTemplate", "User", "WorkspaceRole", "WorkspaceRoleBinding")...), workspace.SetupUnplaced})
 		list = append(list, controller{cluster.Name, []schema.GroupVersionKind{clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster")},
 			func(ctx context.Context, mgr manager.Manager) error {
 				return cluster.Setup(ctx, mgr, host, version.Get().GitVersion)
 			}})
+		list = append(list, controller{cluster.LabelName, []schema.GroupVersionKind{clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster"),
+			clusterv1alpha1.SchemeGroupVersion.WithKind("Label")}, cluster.SetupLabels})
+		list = append(list, controller{cluster.GrantedName, iam("ClusterRoleBinding", "User"), func(ctx context.Context, mgr manager.Manager) error {
+			return cluster.SetupGranted(ctx, mgr, host)
+		}})
 	}
 	return list
 }

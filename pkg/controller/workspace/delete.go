@@ -34,8 +34,12 @@ func (r *Reconciler) finalize(ctx context.Context, w *tenantv1beta1.Workspace) (
 		return 0, err
 	}
 	if !going {
-		if err := r.deleteHeld(ctx, w.Name); err != nil {
+		if survives, err := r.survives(ctx, w); err != nil {
 			return 0, err
+		} else if !survives {
+			if err := DeleteHeld(ctx, r.Client, r.Live, w.Name); err != nil {
+				return 0, err
+			}
 		}
 		left, err := r.releaseNamespaces(ctx, w)
 		if err != nil {
@@ -54,6 +58,24 @@ func (r *Reconciler) finalize(ctx context.Context, w *tenantv1beta1.Workspace) (
 	return 0, nil
 }
 
+// survives reports whether the template that made a Workspace stays: then the Workspace only leaves this cluster, or is created again, and
+// its members keep their roles.
+func (r *Reconciler) survives(ctx context.Context, w *tenantv1beta1.Workspace) (bool, error) {
+	uid := w.Annotations[tenantv1beta1.AnnotationTemplateUID]
+	if uid == "" {
+		return false, nil
+	}
+	t := &tenantv1beta1.WorkspaceTemplate{}
+	err := r.Live.Get(ctx, types.NamespacedName{Name: w.Name}, t)
+	switch {
+	case err == nil:
+		return string(t.UID) == uid && t.DeletionTimestamp.IsZero(), nil
+	case crd.Missing(err):
+		return false, nil
+	}
+	return false, fmt.Errorf("look for the template of workspace %q: %w", w.Name, err)
+}
+
 // held returns the kinds whose objects belong to a workspace by its label, in the order in which they are deleted: bindings
 // first, since they give the rights.
 func held() []schema.GroupVersionKind {
@@ -66,10 +88,11 @@ func held() []schema.GroupVersionKind {
 
 // labelled lists the metadata of the objects of a kind that have the label of a workspace, without the cache: a new object must not
 // be missed. A missing kind has none.
-func (r *Reconciler) labelled(ctx context.Context, kind schema.GroupVersionKind, workspace string) ([]metav1.PartialObjectMetadata, error) {
+func labelled(ctx context.Context, live client.Reader, kind schema.GroupVersionKind, workspace string) ([]metav1.PartialObjectMetadata,
+	error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	err := r.Live.List(ctx, list, client.MatchingLabels{tenantv1beta1.LabelWorkspace: workspace})
+	err := live.List(ctx, list, client.MatchingLabels{tenantv1beta1.LabelWorkspace: workspace})
 	if err != nil && !crd.Missing(err) {
 		return nil, fmt.Errorf("list every %s of workspace %q: %w", kind.Kind, workspace, err)
 	}
@@ -79,16 +102,16 @@ func (r *Reconciler) labelled(ctx context.Context, kind schema.GroupVersionKind,
 	return list.Items, nil
 }
 
-// deleteHeld deletes the objects with the label of a workspace, each in the version that had the label: if one was given to another
-// workspace meanwhile, that is a conflict, and the workspace is reconciled again.
-func (r *Reconciler) deleteHeld(ctx context.Context, workspace string) error {
+// DeleteHeld deletes the roles, bindings, groups and quotas with the label of a workspace, each in the version that had the label: if one
+// was given to another workspace meanwhile, that is a conflict, and an error. live reads without a cache.
+func DeleteHeld(ctx context.Context, c client.Client, live client.Reader, workspace string) error {
 	for _, kind := range held() {
-		items, err := r.labelled(ctx, kind, workspace)
+		items, err := labelled(ctx, live, kind, workspace)
 		if err != nil {
 			return err
 		}
 		for i := range items {
-			if err := r.deleteSeen(ctx, &items[i]); err != nil {
+			if err := deleteSeen(ctx, c, &items[i]); err != nil {
 				return fmt.Errorf("delete %s %q with its workspace %q: %w", kind.Kind, items[i].Name, workspace, err)
 			}
 		}
@@ -97,12 +120,12 @@ func (r *Reconciler) deleteHeld(ctx context.Context, workspace string) error {
 }
 
 // deleteSeen deletes an object in the version that was read. It is no error if the object is gone or being deleted.
-func (r *Reconciler) deleteSeen(ctx context.Context, o client.Object) error {
+func deleteSeen(ctx context.Context, c client.Client, o client.Object) error {
 	if !o.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
 	uid, version := o.GetUID(), o.GetResourceVersion()
-	return client.IgnoreNotFound(r.Client.Delete(ctx, o, client.Preconditions{UID: &uid, ResourceVersion: &version}))
+	return client.IgnoreNotFound(c.Delete(ctx, o, client.Preconditions{UID: &uid, ResourceVersion: &version}))
 }
 
 // releaseNamespaces deletes the namespaces of the workspace if that was requested, and otherwise removes their label. It returns how
@@ -188,7 +211,7 @@ func (r *Reconciler) sweep(ctx context.Context, name string) (again time.Duratio
 		}
 	}
 	for _, kind := range held() {
-		left, err := r.labelled(ctx, kind, name)
+		left, err := labelled(ctx, r.Live, kind, name)
 		if err != nil {
 			return 0, err
 		}
@@ -198,7 +221,7 @@ func (r *Reconciler) sweep(ctx context.Context, name string) (again time.Duratio
 				again = max(again, wait)
 				continue
 			}
-			if err := r.deleteSeen(ctx, o); err != nil && !apierrors.IsConflict(err) {
+			if err := deleteSeen(ctx, r.Client, o); err != nil && !apierrors.IsConflict(err) {
 				return 0, fmt.Errorf("delete %s %q, which workspace %q left behind: %w", kind.Kind, o.GetName(), name, err)
 			}
 		}

@@ -44,13 +44,17 @@ const (
 	// ConditionReady is true while the Workspace of this cluster is as the template wants it.
 	ConditionReady = "Ready"
 
-	definition = "workspacetemplates.tenant.kubesphere.io"
-	workers    = 4
+	definition          = "workspacetemplates.tenant.kubesphere.io"
+	workspaceDefinition = "workspaces.tenant.kubesphere.io"
+	workers             = 4
 )
 
+// DeleteHeld deletes the roles, bindings, groups and quotas of a workspace. live reads without a cache.
+type DeleteHeld func(ctx context.Context, c client.Client, live client.Reader, workspace string) error
+
 // Setup adds the controller to mgr. This cluster's Cluster is called host.
-func Setup(_ context.Context, mgr manager.Manager, host string) error {
-	r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), Host: host}
+func Setup(_ context.Context, mgr manager.Manager, host string, deleteHeld DeleteHeld) error {
+	r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), Host: host, DeleteHeld: deleteHeld}
 	isHost := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == host })
 	return builder.ControllerManagedBy(mgr).Named(Name).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
@@ -69,6 +73,8 @@ type Reconciler struct {
 	Events events.EventRecorder
 	// Host is the name of this cluster.
 	Host string
+	// DeleteHeld deletes what a template without a Workspace in this cluster has here.
+	DeleteHeld DeleteHeld
 }
 
 // Reconcile updates the Workspace of one template.
@@ -155,7 +161,8 @@ func (r *Reconciler) displace(ctx context.Context, t *tenantv1beta1.WorkspaceTem
 		r.Events.Eventf(t, nil, corev1.EventTypeNormal, "WorkspaceRemoved", "Place",
 			"The workspace is no longer placed in this cluster. Its namespaces stay.")
 	}
-	return r.tell(ctx, t, metav1.ConditionFalse, "NotPlacedHere", fmt.Sprintf("spec.placement does not name the cluster %q.", r.Host))
+	return r.tell(ctx, t, metav1.ConditionFalse, "NotPlacedHere", fmt.Sprintf("spec.placement does not include the cluster %q: it has no"+
+		" namespaces here. The workspace's roles and its manager's rights are here all the same.", r.Host))
 }
 
 // placed reports whether the template's placement includes this cluster. A cluster without an object has no labels.
@@ -190,11 +197,35 @@ func (r *Reconciler) finalize(ctx context.Context, t *tenantv1beta1.WorkspaceTem
 	} else if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read workspace %q: %w", t.Name, err)
 	}
+	if !going {
+		if err := r.endRights(ctx, t.Name); err != nil {
+			return err
+		}
+	}
 	before := t.DeepCopy()
 	controllerutil.RemoveFinalizer(t, tenantv1beta1.FinalizerCascadingDeletion)
 	err = r.Client.Patch(ctx, t, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("let workspace template %q go: %w", t.Name, err)
+	}
+	return nil
+}
+
+// endRights deletes the roles and bindings of a template that has no Workspace in this cluster, before a new template can have its name.
+// With a Workspace they are its own; and while the definition of Workspaces is gone, those may come back and need them.
+func (r *Reconciler) endRights(ctx context.Context, name string) error {
+	err := r.Live.Get(ctx, types.NamespacedName{Name: name}, &tenantv1beta1.Workspace{})
+	if err == nil {
+		return nil
+	}
+	if !crd.Missing(err) {
+		return fmt.Errorf("look for workspace %q: %w", name, err)
+	}
+	if gone, err := crd.Going(ctx, r.Live, workspaceDefinition); err != nil || gone {
+		return err
+	}
+	if err := r.DeleteHeld(ctx, r.Client, r.Live, name); err != nil {
+		return fmt.Errorf("end the rights of workspace %q: %w", name, err)
 	}
 	return nil
 }

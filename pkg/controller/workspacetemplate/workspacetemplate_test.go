@@ -2,6 +2,7 @@ package workspacetemplate
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -12,7 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
@@ -48,15 +51,24 @@ func cluster(name string, labels map[string]string) *clusterv1alpha1.Cluster {
 type fixture struct {
 	*controllertest.Cluster
 	r *Reconciler
+	// ended are the workspaces whose roles and bindings were deleted.
+	ended []string
 }
 
 func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	t.Helper()
-	if !slices.ContainsFunc(objects, func(o client.Object) bool { return o.GetName() == definition }) {
-		objects = append(objects, controllertest.Definition(definition, false))
+	for _, d := range []string{definition, workspaceDefinition} {
+		if !slices.ContainsFunc(objects, func(o client.Object) bool { return o.GetName() == d }) {
+			objects = append(objects, controllertest.Definition(d, false))
+		}
 	}
 	c := controllertest.New(t, nil, objects...)
-	return &fixture{c, &Reconciler{Client: c.Client, Live: c.Client, Events: c.Recorder, Host: "host"}}
+	f := &fixture{Cluster: c, r: &Reconciler{Client: c.Client, Live: c.Client, Events: c.Recorder, Host: "host"}}
+	f.r.DeleteHeld = func(_ context.Context, _ client.Client, _ client.Reader, name string) error {
+		f.ended = append(f.ended, name)
+		return nil
+	}
+	return f
 }
 
 func (f *fixture) run(name string) { f.T.Helper(); f.Reconcile(f.r, name) }
@@ -322,6 +334,36 @@ func TestTheWorkspaceMayGoFirst(t *testing.T) { // S9
 	f.run("demo")
 	if f.workspace("demo") != nil || f.Has(template("demo", "")) {
 		t.Error("something is left")
+	}
+}
+
+// D3: what the manager of a template has without a Workspace here ends with the template, and no other workspace's rights do.
+func TestTheRightsOfADeletedTemplateEndBeforeIt(t *testing.T) {
+	for claim, c := range map[string]struct {
+		objects []client.Object
+		ended   string
+	}{
+		"WithoutAWorkspace":               {nil, "demo"},
+		"ThoseOfAnothersWorkspaceStay":    {[]client.Object{&tenantv1beta1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}}, ""},
+		"WorkspacesMayComeBack":           {[]client.Object{controllertest.Definition(workspaceDefinition, true)}, ""},
+		"WithItsDefinitionNothingIsMeant": {[]client.Object{controllertest.Definition(definition, true)}, ""},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			f := newFixture(t, append(c.objects, template("demo", ""))...)
+			f.run("demo")
+			f.Delete(template("demo", ""))
+			f.run("demo")
+			if got := strings.Join(f.ended, " "); got != c.ended || f.Has(template("demo", "")) {
+				t.Errorf("the rights of %q ended, want %q; the template is held: %t", got, c.ended, f.Has(template("demo", "")))
+			}
+		})
+	}
+	f := newFixture(t, template("demo", ""))
+	f.run("demo")
+	f.Delete(template("demo", ""))
+	f.r.DeleteHeld = func(context.Context, client.Client, client.Reader, string) error { return errors.New("conflict") }
+	if _, err := f.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "demo"}}); err == nil || !f.Has(template("demo", "")) {
+		t.Errorf("it goes before its rights: %v", err)
 	}
 }
 
