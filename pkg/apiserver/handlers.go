@@ -118,7 +118,7 @@ func (p routes) iamServices(kinds *dynamic.Handler) []*restful.WebService {
 
 // clusterService returns the routes of the labels of clusters, and those of the kinds of their group.
 func (p routes) clusterService(kinds *dynamic.Handler) *restful.WebService {
-	ws := (&kapiscluster.V1alpha1{Caches: p.store}).WebService()
+	ws := (&kapiscluster.V1alpha1{Caches: p.store, AsCaller: p.caller(), Objects: kinds.Write}).WebService()
 	kinds.Mount(ws)
 	return ws
 }

@@ -1,4 +1,5 @@
-// Package cluster serves the routes of cluster.kubesphere.io that are more than reading or writing an object.
+// Package cluster serves the routes of cluster.kubesphere.io that are more than reading or writing an object: the labels of clusters, by
+// key, several at once, and on which clusters they are.
 package cluster
 
 import (
@@ -8,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -25,6 +27,10 @@ type Caches interface {
 // V1alpha1 serves cluster.kubesphere.io/v1alpha1.
 type V1alpha1 struct {
 	Caches Caches
+	// AsCaller reads and writes each Label as the caller, by the caller's right to that Label.
+	AsCaller caller.Client
+	// Objects answers a write whose body is a Label, as every kind is written.
+	Objects web.Handler
 }
 
 // Value is one of the values that are in use for a key, and the name of the Label with it.
@@ -41,26 +47,47 @@ func (h *V1alpha1) WebService() *restful.WebService {
 		Doc("The labels that people have for clusters: by key, the values in the order in which they were made. No list of objects, which" +
 			" other routes have").
 		Writes(map[string][]Value{}))
+	ws.Route(ws.POST("/" + labels).To(web.Handle(h.create)).Operation("createLabels").
+		Doc("Create labels for clusters from an array of keys and values, or one from an object of the kind, as the caller").
+		Writes([]clusterv1alpha1.Label{}))
+	ws.Route(ws.DELETE("/" + labels).To(web.Handle(h.delete)).Operation("deleteLabels").
+		Doc("Delete the labels that an array names, or, without one, those that the selectors match, as the caller"))
+	ws.Route(ws.PUT("/" + labels + "/{label}").To(web.Handle(h.update)).Operation("updateLabel").
+		Doc("Change the key and the value of a label, or take it off clusters with action=unbind, or replace the object, as the caller").
+		Param(ws.PathParameter("label", "name of the Label")).
+		Param(ws.QueryParameter("action", "unbind takes the label off the clusters in the body")).
+		Writes(clusterv1alpha1.Label{}))
+	ws.Route(ws.POST("/" + labelBindings).To(web.Handle(h.bind)).Operation("bindingClusters").
+		Doc("Put labels on clusters, as the caller"))
 	return ws
 }
 
 // labels answers all labels by key: pages read this form, and a list would break them. Labels are few, since people make them by hand.
 func (h *V1alpha1) labels(r *restful.Request) (any, error) {
-	ctx, gv := r.Request.Context(), clusterv1alpha1.SchemeGroupVersion
-	kind, err := h.Caches.Catalog().Resolve(ctx, gv.WithResource(labels))
+	out := map[string][]Value{}
+	err := h.walk(r.Request.Context(), labels, func(l *index.Record) {
+		key := l.JSON.GetText("spec", "key")
+		out[key] = append(out[key], Value{Value: l.JSON.GetText("spec", "value"), ID: l.Name})
+	})
 	if err != nil {
 		return nil, err
+	}
+	return out, nil
+}
+
+// walk visits the cached objects of a kind, the oldest first.
+func (h *V1alpha1) walk(ctx context.Context, plural string, visit func(*index.Record)) error {
+	kind, err := h.Caches.Catalog().Resolve(ctx, clusterv1alpha1.SchemeGroupVersion.WithResource(plural))
+	if err != nil {
+		return err
 	}
 	snap, err := h.Caches.Snapshot(ctx, kind.GVR)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out := map[string][]Value{}
 	snap.ByCreated(index.All()).Walk(0, false, func(ref *index.Ref) bool {
-		l := snap.Record(ref)
-		key := l.JSON.GetText("spec", "key")
-		out[key] = append(out[key], Value{Value: l.JSON.GetText("spec", "value"), ID: l.Name})
+		visit(snap.Record(ref))
 		return true
 	})
-	return out, nil
+	return nil
 }

@@ -95,6 +95,9 @@ type writeRequest struct {
 	workspace string
 }
 
+// Write answers a write of an object, or of a sub-resource. A route of a group that has bodies of its own passes the others to it.
+func (h *Handler) Write(r *restful.Request) (any, error) { return h.write(r) }
+
 func (h *Handler) write(r *restful.Request) (any, error) {
 	o, err := h.order(r)
 	if err != nil {

@@ -66,7 +66,7 @@ func (people) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGr
 	verbs := metav1.Verbs{"get", "list", "watch", "create", "update", "patch", "delete"}
 	for gv, kinds := range map[schema.GroupVersion]map[string]string{
 		{Version: "v1"}: {"namespaces": "Namespace"},
-		{Group: "cluster.kubesphere.io", Version: "v1alpha1"}: {"labels": "Label"},
+		{Group: "cluster.kubesphere.io", Version: "v1alpha1"}: {"clusters": "Cluster", "labels": "Label"},
 		{Group: "tenant.kubesphere.io", Version: "v1beta1"}:   {"workspaces": "Workspace", "workspacetemplates": "WorkspaceTemplate"},
 		{Group: "iam.kubesphere.io", Version: "v1beta1"}: {
 			"users": "User", "roletemplates": "RoleTemplate", "globalroles": "GlobalRole", "globalrolebindings": "GlobalRoleBinding",

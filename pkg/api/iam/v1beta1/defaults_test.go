@@ -118,8 +118,8 @@ func TestEveryDefaultObjectIsThere(t *testing.T) {
 		want string
 	}{
 		"GlobalRole": {names(d.globalRoles),
-			"anonymous authenticated authenticated-reviews authenticated-self ks-console platform-admin platform-regular platform-self-provisioner pre-registration"},
-		"GlobalRoleBinding": {names(d.globalBindings), "anonymous authenticated authenticated-reviews authenticated-self ks-console platform-admin pre-registration"},
+			"anonymous authenticated authenticated-labels authenticated-reviews authenticated-self ks-console platform-admin platform-regular platform-self-provisioner pre-registration"},
+		"GlobalRoleBinding": {names(d.globalBindings), "anonymous authenticated authenticated-labels authenticated-reviews authenticated-self ks-console platform-admin pre-registration"},
 		"ClusterRole":       {names(d.clusterRoles), "cluster-admin cluster-viewer"},
 		"BuiltinRole": {names(d.builtinRoles),
 			"project-admin project-operator project-viewer workspace-admin workspace-regular workspace-self-provisioner workspace-viewer"},
@@ -352,6 +352,8 @@ func TestConditions(t *testing.T) {
 		{"AnotherUser", "authenticated-self", "bob", request("/apis/iam.kubesphere.io/v1beta1/users/eve", "users", "eve"), false},
 		{"AllUsers", "authenticated-self", "bob", request("/apis/iam.kubesphere.io/v1beta1/users", "users", ""), false},
 		{"NobodyIsNotAllUsers", "authenticated-self", "", request("/apis/iam.kubesphere.io/v1beta1/users", "users", ""), false},
+		{"LabelsByKey", "authenticated-labels", "bob", request("/kapis/cluster.kubesphere.io/v1alpha1/labels", "labels", ""), true},
+		{"LabelsAsObjects", "authenticated-labels", "bob", request("/apis/cluster.kubesphere.io/v1alpha1/labels", "labels", ""), false},
 		{"AReviewIsAboutWhomItNames", "authenticated-reviews", "bob", request("/kapis/iam.kubesphere.io/v1beta1/subjectaccessreviews", "subjectaccessreviews", ""),
 			true},
 		{"AReviewAboutOneself", "authenticated-reviews", "bob", request("/kapis/iam.kubesphere.io/v1beta1/subjectaccessreviews/bob", "subjectaccessreviews", "bob"),

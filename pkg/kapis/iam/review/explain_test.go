@@ -36,7 +36,7 @@ func TestAnExplanationSaysWhatAllowedOrWhatIsMissing(t *testing.T) {
 		return `no binding of "` + who + `", or of a group of that user, ` + where
 	}
 	// Those of system:authenticated hold on the platform for every user.
-	const everybodys = ` GlobalRoleBinding/authenticated false GlobalRoleBinding/authenticated-reviews false GlobalRoleBinding/authenticated-self false`
+	const everybodys = ` GlobalRoleBinding/authenticated false GlobalRoleBinding/authenticated-labels false GlobalRoleBinding/authenticated-reviews false GlobalRoleBinding/authenticated-self false`
 	for _, c := range []struct {
 		claim, spec string
 		who         user.Info
@@ -46,7 +46,7 @@ func TestAnExplanationSaysWhatAllowedOrWhatIsMissing(t *testing.T) {
 	}{
 		{"AllowedInItsWorkspace", `{"user":"ann","resourceAttributes":{"namespace":"shop","verb":"list","resource":"pods"}}`, admin, true,
 			`list pods in the namespace "shop"`, []string{
-				"global :" + everybodys + ` | the role "authenticated" has no rule for list pods; the role "authenticated-reviews" has no rule for list pods; the role "authenticated-self" has no rule for list pods`,
+				"global :" + everybodys + ` | the role "authenticated" has no rule for list pods; the role "authenticated-labels" has no rule for list pods; the role "authenticated-reviews" has no rule for list pods; the role "authenticated-self" has no rule for list pods`,
 				"workspace a: WorkspaceRoleBinding/ann-views true | ",
 				"namespace shop: | " + noBinding("ann", `in the namespace "shop"`), "cluster : | " + noBinding("ann", "in the cluster"),
 			}},
@@ -64,7 +64,7 @@ func TestAnExplanationSaysWhatAllowedOrWhatIsMissing(t *testing.T) {
 		{"MissingTheCondition", `{"user":"ed","groups":["system:authenticated"],"resourceAttributes":{"verb":"get","group":"iam.kubesphere.io","resource":"users","name":"ann"}}`, admin, false,
 			`get users.iam.kubesphere.io "ann" on the platform`, []string{"global :" + everybodys +
 				` | the role "authenticated" has no rule for get users.iam.kubesphere.io "ann"; ` +
-				`the role "authenticated-reviews" has no rule for get users.iam.kubesphere.io "ann"; the condition of the role "authenticated-self" does not hold for this request`}},
+				`the role "authenticated-labels" has no rule for get users.iam.kubesphere.io "ann"; the role "authenticated-reviews" has no rule for get users.iam.kubesphere.io "ann"; the condition of the role "authenticated-self" does not hold for this request`}},
 		{"ByTheKindItself", `{"user":"ed","groups":["dev"],"method":"GET","path":"/kapis/resources.kubesphere.io/v1alpha3/namespaces/shop/pods"}`, admin, true,
 			`list pods.resources.kubesphere.io in the namespace "shop"`, []string{
 				"global : | " + noBinding("ed", "on the platform"), "workspace a: WorkspaceRoleBinding/ann-views true | ",
@@ -72,22 +72,22 @@ func TestAnExplanationSaysWhatAllowedOrWhatIsMissing(t *testing.T) {
 			}},
 		{"OnesOwnBindingsThatOneMayNotSee", `{"resourceAttributes":{"namespace":"shop","verb":"delete","resource":"pods"}}`, somebody("ann", "dev"), false,
 			`delete pods in the namespace "shop"`, []string{
-				"global : 3 hidden | none of the bindings on the platform allows it", `workspace a: 1 hidden | none of the bindings in the workspace "a" allows it`,
+				"global : 4 hidden | none of the bindings on the platform allows it", `workspace a: 1 hidden | none of the bindings in the workspace "a" allows it`,
 				"namespace shop: | " + noBinding("ann", `in the namespace "shop"`), "cluster : | " + noBinding("ann", "in the cluster"),
 			}},
 		{"OnesOwnBindingsThatOneMaySee", `{"resourceAttributes":{"namespace":"shop","verb":"delete","resource":"pods"}}`, somebody("wim"), true,
 			`delete pods in the namespace "shop"`, []string{
-				"global : 3 hidden | none of the bindings on the platform allows it", "workspace a: WorkspaceRoleBinding/wim true | ",
+				"global : 4 hidden | none of the bindings on the platform allows it", "workspace a: WorkspaceRoleBinding/wim true | ",
 				"namespace shop: | " + noBinding("wim", `in the namespace "shop"`), "cluster : | " + noBinding("wim", "in the cluster"),
 			}},
 		{"TheWorkspaceOfAnothersNamespaceIsNotTold_S1", `{"resourceAttributes":{"namespace":"shop","verb":"list","resource":"pods"}}`, somebody("u0"), false,
 			`list pods in the namespace "shop"`, []string{
-				"global : 3 hidden | none of the bindings on the platform allows it", "workspace : | " + noBinding("u0", "in a workspace that the namespace may be in"),
+				"global : 4 hidden | none of the bindings on the platform allows it", "workspace : | " + noBinding("u0", "in a workspace that the namespace may be in"),
 				"namespace shop: | " + noBinding("u0", `in the namespace "shop"`), "cluster : | " + noBinding("u0", "in the cluster"),
 			}},
 		{"NorWhetherThereIsSuchANamespace_S1", `{"resourceAttributes":{"namespace":"lost","verb":"list","resource":"pods"}}`, somebody("u0"), false,
 			`list pods in the namespace "lost"`, []string{
-				"global : 3 hidden | none of the bindings on the platform allows it", "workspace : | " + noBinding("u0", "in a workspace that the namespace may be in"),
+				"global : 4 hidden | none of the bindings on the platform allows it", "workspace : | " + noBinding("u0", "in a workspace that the namespace may be in"),
 				"namespace lost: | " + noBinding("u0", `in the namespace "lost"`), "cluster : | " + noBinding("u0", "in the cluster"),
 			}},
 	} {
