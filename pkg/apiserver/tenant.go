@@ -27,6 +27,9 @@ func (p routes) tenantServices(kinds *dynamic.Handler) []*restful.WebService {
 			return nil
 		},
 	}
+	if p.members != nil {
+		h.Granted = p.members.Granted
+	}
 	var all []*restful.WebService
 	for _, version := range []string{kapistenant.V1beta1, kapistenant.V1alpha3, kapistenant.V1alpha2} {
 		ws := h.WebService(version)

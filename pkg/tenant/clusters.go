@@ -37,22 +37,11 @@ type Clusters struct {
 }
 
 // seen returns the names of the clusters that u may see without the right to list them all: those granted to u, those that are open to
-// every workspace, and this server's own if u is bound in it.
+// every workspace, and this server's own if u is bound anywhere in it.
 func (f *Clusters) seen(ctx context.Context, u user.Info, bound bool) ([]string, error) {
-	var names []string
-	users, err := f.snapshot(ctx, usersKind)
+	names, err := f.granted(ctx, u, bound)
 	if err != nil {
 		return nil, err
-	}
-	if users != nil {
-		if r, ok := users.Get("", u.GetName()); ok {
-			granted, _ := r.Annotations.Get(iamv1beta1.AnnotationGrantedClusters)
-			for name := range strings.SplitSeq(granted, ",") {
-				if name = strings.TrimSpace(name); name != "" {
-					names = append(names, name)
-				}
-			}
-		}
 	}
 	all, err := f.snapshot(ctx, clustersKind)
 	if err != nil {
@@ -65,7 +54,28 @@ func (f *Clusters) seen(ctx context.Context, u user.Info, bound bool) ([]string,
 				return true
 			})
 	}
-	if bound {
+	return names, nil
+}
+
+// granted returns the names of the clusters in which u has a role: this server's own as host says, since its bindings are known here, and
+// the others that the annotation of the User names.
+func (f *Clusters) granted(ctx context.Context, u user.Info, host bool) ([]string, error) {
+	var names []string
+	users, err := f.snapshot(ctx, usersKind)
+	if err != nil {
+		return nil, err
+	}
+	if users != nil {
+		if r, ok := users.Get("", u.GetName()); ok {
+			granted, _ := r.Annotations.Get(iamv1beta1.AnnotationGrantedClusters)
+			for name := range strings.SplitSeq(granted, ",") {
+				if name = strings.TrimSpace(name); name != "" && name != f.Host {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	if host {
 		names = append(names, f.Host)
 	}
 	return names, nil

@@ -166,6 +166,13 @@ func (m *Members) clusters(ctx context.Context, u user.Info) ([]string, error) {
 	return m.Fleet.seen(ctx, u, cluster || in != nil)
 }
 
+// Granted returns the names of the clusters in which u, or one of u's groups, has a role of the cluster: fewer than u may see, since a
+// member of a workspace sees this server's cluster as well.
+func (m *Members) Granted(ctx context.Context, u user.Info) ([]string, error) {
+	_, cluster := m.Bound.Memberships(u)
+	return m.Fleet.granted(ctx, u, cluster)
+}
+
 // within decides about a request for a workspace, or in it.
 func (m *Members) within(u user.Info, r *request.Info, d authz.Decision) authz.Decision {
 	switch {

@@ -161,7 +161,8 @@ func TestAMemberSeesHisOwnUntilHeIsNone(t *testing.T) { // S9
 
 	eventually(t, "he sees the workspace", u.holds(tenants+"/workspaces", w))
 	eventually(t, "and his project", u.holds(tenants+"/workspaces/"+w+"/namespaces", mine))
-	for path, names := range map[string][]string{"/workspacetemplates": {w}, "/namespaces": {mine}, "/clusters": {"host"}} {
+	for path, names := range map[string][]string{"/workspacetemplates": {w}, "/namespaces": {mine},
+		"/clusters": nil, "/clusters?roleBindingExists=true": {"host"}} { // D5
 		if err := u.holds(tenants+path, names...)(t.Context()); err != nil {
 			t.Error(err)
 		}

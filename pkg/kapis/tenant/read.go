@@ -1,6 +1,8 @@
 package tenant
 
 import (
+	"context"
+	"slices"
 	"strconv"
 
 	restful "github.com/emicklei/go-restful/v3"
@@ -17,6 +19,10 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
+// roleBindingExists is the parameter that adds to a list of clusters those where the caller is bound in a workspace or a namespace, and
+// those that are open to every workspace.
+const roleBindingExists = "roleBindingExists"
+
 // list answers a list of a kind: a page, a live page, or a watch.
 func (h *Handler) list(gvr schema.GroupVersionResource) web.Handler {
 	return func(r *restful.Request) (any, error) {
@@ -25,6 +31,12 @@ func (h *Handler) list(gvr schema.GroupVersionResource) web.Handler {
 		q, err := parse(r)
 		if err != nil {
 			return nil, err
+		}
+		// A value that parse refused does not come here.
+		if bound, _ := strconv.ParseBool(r.QueryParameter(roleBindingExists)); !bound {
+			if scope.PartialList, err = h.listed(ctx, gvr, scope.PartialList); err != nil {
+				return nil, err
+			}
 		}
 		kind, err := h.Resources.Catalog().Resolve(ctx, gvr)
 		if err != nil {
@@ -45,6 +57,20 @@ func (h *Handler) list(gvr schema.GroupVersionResource) web.Handler {
 	}
 }
 
+// listed returns the partial list of a kind, of which clusters are only those that the caller has a role in: pages take each cluster in
+// this list for one that the caller can open.
+func (h *Handler) listed(ctx context.Context, gvr schema.GroupVersionResource, seen *authz.PartialList) (*authz.PartialList, error) {
+	if gvr != clustersKind || seen == nil || h.Granted == nil {
+		return seen, nil
+	}
+	names, err := h.Granted(ctx, request.UserFrom(ctx))
+	if err != nil {
+		return nil, err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(seen.Names, name) })
+	return authz.NewOwnPartialList(nil, nil, names), nil
+}
+
 func (h *Handler) page(r *restful.Request, gvr schema.GroupVersionResource, scope plan.Scope, q *query.Query) (*page.Page, error) {
 	ctx := r.Request.Context()
 	kind, err := h.Resources.Catalog().Resolve(ctx, gvr)
@@ -61,10 +87,9 @@ func (h *Handler) page(r *restful.Request, gvr schema.GroupVersionResource, scop
 // parse reads the query of a list.
 func parse(r *restful.Request) (*query.Query, error) {
 	values := r.Request.URL.Query()
-	// It used to add the clusters that the caller is bound in, when that was costly to compute: they are always included.
-	if v := values.Get("roleBindingExists"); v != "" {
+	if v := values.Get(roleBindingExists); v != "" {
 		if _, err := strconv.ParseBool(v); err != nil {
-			return nil, query.Invalid("roleBindingExists", v, "true or false")
+			return nil, query.Invalid(roleBindingExists, v, "true or false")
 		}
 	}
 	return query.Parse(values)

@@ -43,7 +43,13 @@ func TestListsShowWhatTheCallerSees(t *testing.T) {
 		{"NobodySeesNoTemplate", "nobody", "/workspacetemplates", ""},
 		{"NobodySeesNoNamespace", "nobody", "/namespaces", ""},
 		{"NobodySeesNoNamespaceOfAWorkspace", "nobody", "/workspaces/a/namespaces", ""},
-		{"NobodySeesWhatIsPublic", "nobody", "/clusters?labelSelector=!x", "open"},
+		{"NobodySeesWhatIsPublic", "nobody", "/clusters?labelSelector=!x&roleBindingExists=true", "open"},
+		{"D5AMemberOfAWorkspaceOpensNoCluster", "alice", "/clusters", ""},
+		{"D5NorWithTheFalseParameter", "alice", "/clusters?roleBindingExists=false", ""},
+		{"D5NorInOlderVersions", "alice", "/kapis/tenant.kubesphere.io/v1alpha2/clusters", ""},
+		{"D5WhoHasARoleOfTheClusterDoes", "operator", "/clusters", "host"},
+		{"D5AFilterWidensNothing", "alice", "/clusters?names=host,open,other&limit=-1", ""},
+		{"D5NobodyOpensNone", "nobody", "/clusters?limit=-1&labelSelector=cluster.kubesphere.io/visibility!=public", ""},
 		{"TheWorkspacesClusters", "alice", "/workspaces/a/clusters?sortBy=createTime&limit=10&page=1", "host"},
 		{"AMembersNamespacesAreHisAndHisGroups", "viewer", "/workspaces/a/workspacemembers/alice/namespaces?limit=-1", "a1 a2"},
 		{"SomebodyWithoutAUserHasWhatIsBoundToHisName", "viewer", "/workspaces/a/workspacemembers/team/namespaces", "a2"},
@@ -120,8 +126,8 @@ func TestCountsAreThoseOfTheLists(t *testing.T) {
 	w := readers(t)
 	for _, c := range []struct{ who, path, want string }{
 		{"admin", "/metrics", "platform_cluster_count=3 platform_user_count=2 platform_workspace_count=3"},
-		{"alice", "/metrics", "platform_cluster_count=2 platform_user_count=1 platform_workspace_count=1"},
-		{"nobody", "/metrics", "platform_cluster_count=1 platform_user_count=0"},
+		{"alice", "/metrics", "platform_user_count=1 platform_workspace_count=1"},
+		{"nobody", "/metrics", "platform_user_count=0"},
 		{"admin", "/workspaces/a/metrics", "workspace_namespace_count=4 workspace_workspacerole_count=1 workspace_workspacerolebinding_count=1"},
 		{"viewer", "/workspaces/a/metrics", "workspace_namespace_count=4 workspace_workspacerole_count=1 workspace_workspacerolebinding_count=0"},
 		{"alice", "/workspaces/a/metrics", "workspace_namespace_count=1 workspace_workspacerole_count=0 workspace_workspacerolebinding_count=0"},
@@ -157,9 +163,11 @@ func TestCountsAreThoseOfTheLists(t *testing.T) {
 // A watch shows what the caller may see, and nothing else. (S2)
 func TestAWatchShowsWhatTheCallerSees(t *testing.T) {
 	w := readers(t)
-	const begin = "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1"
+	const begin = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1"
 	for path, names := range map[string][2]string{
-		"/workspaces": {`"name":"a"`, `"name":"b"`}, "/workspaces/a/namespaces": {`"name":"a1"`, `"name":"a2"`}, "/clusters": {`"name":"host"`, `"name":"other"`},
+		"/workspaces?":                      {`"name":"a"`, `"name":"b"`},
+		"/workspaces/a/namespaces?":         {`"name":"a1"`, `"name":"a2"`},
+		"/clusters?roleBindingExists=true&": {`"name":"host"`, `"name":"other"`},
 	} {
 		body := w.must(http.StatusOK, "alice", http.MethodGet, path+begin, "")
 		if !strings.Contains(body, names[0]) || strings.Contains(body, names[1]) {

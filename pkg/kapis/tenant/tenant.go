@@ -6,6 +6,7 @@
 package tenant
 
 import (
+	"context"
 	"time"
 
 	restful "github.com/emicklei/go-restful/v3"
@@ -46,6 +47,9 @@ type Handler struct {
 	// AsCaller writes, and reads what a write depends on; its May decides what else the caller may do.
 	AsCaller caller.Client
 	Fleet    *tenant.Clusters
+	// Granted returns the clusters in which a user has a role of the cluster. Lists of clusters show no others unless they are asked to; nil
+	// shows all that the caller may see.
+	Granted func(ctx context.Context, u user.Info) ([]string, error)
 	// Labelled reports what carries the label of a workspace, which a new workspace of that name would take over.
 	Labelled Labelled
 	// UserOf returns a user as an authorizer sees it, nil where there is no such user.
@@ -67,7 +71,7 @@ func (h *Handler) WebService(version string) *restful.WebService {
 	h.mountReads(ws, version)
 	if version == V1beta1 {
 		h.mountMembers(ws)
-		(&metrics.Handler{Resources: h.Resources, Authorizer: h.AsCaller.May, Now: h.Now}).Mount(ws)
+		(&metrics.Handler{Resources: h.Resources, Authorizer: h.AsCaller.May, Listed: h.listed, Now: h.Now}).Mount(ws)
 		h.mountWrites(ws)
 	}
 	if version == V1alpha2 {

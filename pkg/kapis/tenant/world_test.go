@@ -140,13 +140,14 @@ func newWorld(t testing.TB) *world {
 	w := &world{t: t, kube: newKube(t, held), rights: map[string][]string{}, members: map[string]*authz.PartialList{}}
 	fleet := &tenant.Clusters{Store: st, Host: "host"}
 	rights := authz.Func(w.decide)
+	members := &tenant.Members{Rights: rights, Bound: w, Fleet: fleet}
 	w.may = &authz.Order{
-		Authorizers: authz.Union{rights}, Members: &tenant.Members{Rights: rights, Bound: w, Fleet: fleet},
+		Authorizers: authz.Union{rights}, Members: members,
 		Aliases: authz.Aliases{GroupOf: func(string) (gr schema.GroupResource, ok bool) { return gr, false }},
 	}
 	h := &kapistenant.Handler{
 		Resources: resource.New(st, resource.Options{}), AsCaller: caller.Client{May: w.may, Kube: w.kube}, Fleet: fleet, Labelled: w, Now: noon,
-		Streams: stream.New(stream.Options{}),
+		Granted: members.Granted, Streams: stream.New(stream.Options{}),
 		UserOf: func(name string) user.Info {
 			if name != "alice" {
 				return nil
@@ -201,7 +202,7 @@ func (w *world) Memberships(u user.Info) (*authz.PartialList, bool) {
 	for _, g := range u.GetGroups() {
 		p = p.Or(w.members[g])
 	}
-	return p, false
+	return p, u.GetName() == "operator"
 }
 
 // do sends a request through authorization and the routes, as the filters do.

@@ -37,6 +37,8 @@ type Handler struct {
 	Resources *resource.Service
 	// Authorizer decides what the caller may list.
 	Authorizer authz.Authorizer
+	// Listed returns what the list of a kind shows of the objects that the caller may see.
+	Listed func(ctx context.Context, gvr schema.GroupVersionResource, seen *authz.PartialList) (*authz.PartialList, error)
 	// Now returns the time of counts.
 	Now func() time.Time
 }
@@ -101,7 +103,11 @@ func (h *Handler) count(ctx context.Context, c count, workspace string) (int, er
 	if err != nil || !d.Permits(true) {
 		return 0, err
 	}
-	scope := plan.Scope{Workspace: workspace, PartialList: d.PartialList()}
+	listed, err := h.Listed(ctx, c.gvr, d.PartialList())
+	if err != nil {
+		return 0, err
+	}
+	scope := plan.Scope{Workspace: workspace, PartialList: listed}
 	kind, err := h.Resources.Catalog().Resolve(ctx, c.gvr)
 	if apierrors.IsNotFound(err) {
 		return 0, nil
