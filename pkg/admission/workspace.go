@@ -56,8 +56,8 @@ func checkCreation(ctx context.Context, rights PlacementRights, kind schema.Grou
 		}
 		if bindings {
 			if ok, err := rights.MayIn(ctx, verb, templatesKind, name); err != nil || !ok {
-				return deniedOf(kind, name, err, "there are bindings of a workspace of this name, which are gone a minute after it: try again"+
-					" then, or take another name")
+				return deniedOf(kind, name, err, "there are bindings of a workspace of this name: take another name, or, if the workspace was"+
+					" deleted, try again a minute after that")
 			}
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -291,14 +292,22 @@ func (h *V1alpha1) change(ctx context.Context, name string, q url.Values, edit f
 		})
 }
 
-// send sends an order, and returns the Label in the answer.
-func (h *V1alpha1) send(ctx context.Context, o caller.Order) (json.RawMessage, error) {
-	raw, err := h.AsCaller.Do(ctx, o)
+// send sends an order, and returns the Label in the answer, without its managedFields.
+func (h *V1alpha1) send(ctx context.Context, order caller.Order) (json.RawMessage, error) {
+	raw, err := h.AsCaller.Do(ctx, order)
 	if err != nil {
 		return nil, err
 	}
 	shown, err := raw.Shown(labelsResource)
-	return json.RawMessage(shown.String()), err
+	if err != nil {
+		return nil, err
+	}
+	var o unstructured.Unstructured
+	if err := o.UnmarshalJSON([]byte(shown.String())); err != nil {
+		return nil, fmt.Errorf("read kube-apiserver's answer to %s %s: %w", order.Method, order.Path, err)
+	}
+	o.SetManagedFields(nil)
+	return o.MarshalJSON()
 }
 
 // taken returns the keys and values that there are Labels of, other than the one of a name.

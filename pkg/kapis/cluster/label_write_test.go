@@ -59,7 +59,7 @@ func (k *kube) RoundTrip(r *http.Request) (*http.Response, error) {
 			name = in["metadata"].(map[string]any)["name"].(string)
 			rec.Code = http.StatusCreated
 		}
-		k.labels[name] = map[string]any{"metadata": map[string]any{"name": name, "resourceVersion": "6"}, "spec": in["spec"]}
+		k.labels[name] = map[string]any{"apiVersion": "cluster.kubesphere.io/v1alpha1", "kind": "Label", "metadata": map[string]any{"name": name, "resourceVersion": "6"}, "spec": in["spec"]}
 		_ = json.NewEncoder(rec).Encode(k.labels[name])
 	}
 	return rec.Result(), nil
@@ -76,8 +76,8 @@ type world struct {
 func newWorld(t *testing.T, may ...string) *world {
 	t.Helper()
 	w := &world{t: t, may: may, kube: &kube{labels: map[string]map[string]any{
-		"a": {"metadata": map[string]any{"name": "a", "resourceVersion": "5"}, "spec": map[string]any{"key": "env", "value": "test", "clusters": []any{"host"}}},
-		"b": {"metadata": map[string]any{"name": "b", "resourceVersion": "5"}, "spec": map[string]any{"key": "env", "value": "dev"}},
+		"a": {"kind": "Label", "metadata": map[string]any{"name": "a", "resourceVersion": "5"}, "spec": map[string]any{"key": "env", "value": "test", "clusters": []any{"host"}}},
+		"b": {"kind": "Label", "metadata": map[string]any{"name": "b", "resourceVersion": "5"}, "spec": map[string]any{"key": "env", "value": "dev"}},
 	}}}
 	decide := authz.Func(func(_ context.Context, u user.Info, i *request.Info) (authz.Decision, error) {
 		for _, name := range []string{i.Name, "*"} {
