@@ -22,6 +22,9 @@ import (
 // may create the workspace last.
 const grace = time.Minute
 
+// annotationInitialized says that the creator of a namespace was bound once; controller/namespace writes it.
+const annotationInitialized = "kapis.dev/initialized"
+
 // finalize removes the rights that the workspace gave to users, then its relation to its namespaces, and then the finalizer. If the
 // definition of workspaces is being deleted, and with it every workspace, this workspace was not meant: then roles, bindings and
 // namespaces stay as they are, and a recreated workspace of that name has them again.
@@ -34,14 +37,16 @@ func (r *Reconciler) finalize(ctx context.Context, w *tenantv1beta1.Workspace) (
 		return 0, err
 	}
 	if !going {
-		if survives, err := r.survives(ctx, w); err != nil {
+		survives, err := r.survives(ctx, w)
+		if err != nil {
 			return 0, err
-		} else if !survives {
+		}
+		if !survives {
 			if err := DeleteHeld(ctx, r.Client, r.Live, w.Name); err != nil {
 				return 0, err
 			}
 		}
-		left, err := r.releaseNamespaces(ctx, w)
+		left, err := r.releaseNamespaces(ctx, w, !survives)
 		if err != nil {
 			return 0, err
 		}
@@ -130,8 +135,9 @@ func deleteSeen(ctx context.Context, c client.Client, o client.Object) error {
 
 // releaseNamespaces deletes the namespaces of the workspace if that was requested, and otherwise removes their label. It returns how
 // many there were. They are read without the cache, since a new one must not be missed. System namespaces stay in their
-// workspace: without the label, managers of workspaces could add them to their own.
-func (r *Reconciler) releaseNamespaces(ctx context.Context, w *tenantv1beta1.Workspace) (int, error) {
+// workspace: without the label, managers of workspaces could add them to their own. With ends, the workspace is gone for good, and so are
+// its members' roles in the namespaces that stay.
+func (r *Reconciler) releaseNamespaces(ctx context.Context, w *tenantv1beta1.Workspace, ends bool) (int, error) {
 	if w.Name == tenantv1beta1.SystemWorkspace {
 		return 0, nil
 	}
@@ -157,7 +163,7 @@ func (r *Reconciler) releaseNamespaces(ctx context.Context, w *tenantv1beta1.Wor
 				r.Events.Eventf(w, nil, corev1.EventTypeNormal, "NamespaceKept", "Delete",
 					"The system needs the namespace %s, or it is protected: it stays, in no workspace.", ns.Name)
 			}
-			if err := r.release(ctx, ns); err != nil {
+			if err := r.release(ctx, ns, ends && !tenantv1beta1.IsSystemNamespace(ns.Name)); err != nil {
 				return 0, err
 			}
 		}
@@ -180,13 +186,38 @@ func protected(ns client.Object) bool {
 	return marked || tenantv1beta1.IsSystemNamespace(ns.GetName())
 }
 
-// release removes a namespace from its workspace.
-func (r *Reconciler) release(ctx context.Context, ns *metav1.PartialObjectMetadata) error {
+// release removes a namespace from its workspace. With ends, its bindings are deleted first: the workspace that takes it in decides who its
+// members are, and its new creator is bound as that of a new namespace, so the record of the former one is removed as well.
+func (r *Reconciler) release(ctx context.Context, ns *metav1.PartialObjectMetadata, ends bool) error {
 	before := ns.DeepCopy()
+	if ends {
+		if err := r.unbind(ctx, ns.Name); err != nil {
+			return err
+		}
+		delete(ns.Annotations, annotationInitialized)
+		delete(ns.Annotations, tenantv1beta1.AnnotationCreator)
+	}
 	delete(ns.Labels, tenantv1beta1.LabelWorkspace)
 	err := r.Client.Patch(ctx, ns, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("take namespace %q out of its workspace: %w", ns.Name, err)
+	}
+	return nil
+}
+
+// unbind deletes the iam bindings of a namespace. It reads them without the cache, since a new one must not be missed.
+func (r *Reconciler) unbind(ctx context.Context, namespace string) error {
+	kind := iamv1beta1.SchemeGroupVersion.WithKind("RoleBinding")
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := r.Live.List(ctx, list, client.InNamespace(namespace)); err != nil && !crd.Missing(err) {
+		return fmt.Errorf("list the bindings of namespace %q: %w", namespace, err)
+	}
+	for i := range list.Items {
+		list.Items[i].SetGroupVersionKind(kind)
+		if err := deleteSeen(ctx, r.Client, &list.Items[i]); err != nil {
+			return fmt.Errorf("delete the binding %q of namespace %q with its workspace: %w", list.Items[i].Name, namespace, err)
+		}
 	}
 	return nil
 }

@@ -348,6 +348,45 @@ func TestU50ADeletedWorkspaceTakesWhatWasAskedFor(t *testing.T) {
 	}
 }
 
+// D16: a namespace that a deleted workspace leaves has no members of it, and the creator whom the next workspace names is bound.
+func TestD16ANamespaceThatStaysForgetsItsMembers(t *testing.T) {
+	member := func(namespace string) *iamv1beta1.RoleBinding {
+		return &iamv1beta1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "old-admin", Namespace: namespace}}
+	}
+	for claim, c := range map[string]struct {
+		going, placedElsewhere, stay bool
+	}{
+		"TheWorkspaceIsDeleted": {},
+		"ItsDefinitionIs":       {going: true, stay: true}, // U50
+		"ItIsPlacedElsewhere":   {placedElsewhere: true, stay: true},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			w, p := space("demo", "ann"), namespace("p1", "demo")
+			p.Annotations = map[string]string{annotationInitialized: "true", tenantv1beta1.AnnotationCreator: "old", "own": "kept"}
+			objects := []client.Object{w, p, user("ann"), member("p1"), member("q"), namespace("q", "other"), namespace("kube-system", "demo"), member("kube-system")}
+			if c.going {
+				objects = append(objects, controllertest.Definition(definition, true))
+			}
+			if c.placedElsewhere {
+				w.Annotations = map[string]string{tenantv1beta1.AnnotationTemplateUID: "uid-of-template"}
+				objects = append(objects, unplaced("demo", "ann"))
+			}
+			f := newFixture(t, objects...)
+			f.run("demo")
+			f.Delete(space("demo", ""))
+			f.run("demo")
+			if f.Has(member("p1")) != c.stay || !f.Has(member("q")) || !f.Has(member("kube-system")) {
+				t.Errorf("the members are there: %t, %t, %t", f.Has(member("p1")), f.Has(member("q")), f.Has(member("kube-system")))
+			}
+			n := namespace("p1", "")
+			if !f.Has(n) || (n.Annotations[annotationInitialized] != "") != c.stay || (n.Annotations[tenantv1beta1.AnnotationCreator] != "") != c.stay ||
+				n.Annotations["own"] != "kept" {
+				t.Errorf("the namespace has %v", n.Annotations)
+			}
+		})
+	}
+}
+
 func TestASystemWorkspaceNeverTakesANamespace(t *testing.T) { // U50
 	w := space(tenantv1beta1.SystemWorkspace, "")
 	w.Annotations = map[string]string{tenantv1beta1.AnnotationDeletionPropagation: "Background"}
