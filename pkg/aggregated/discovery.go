@@ -1,9 +1,6 @@
 package aggregated
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
 	"net/http"
 	"strings"
 
@@ -18,35 +15,6 @@ import (
 // quotas and backups do, then begins nothing with this API.
 func verbsOfKinds() []string { return []string{"get", "list"} }
 
-// document is a JSON document from memory, with a strong entity tag.
-type document struct {
-	mediaType string
-	body      []byte
-}
-
-func newDocument(mediaType string, v any) (*document, error) {
-	body, err := json.Marshal(v)
-	return &document{mediaType, body}, err
-}
-
-// Respond implements web.Responder.
-func (d *document) Respond(w http.ResponseWriter, r *http.Request) {
-	sum := sha256.Sum256(d.body)
-	tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:]) + `"`
-	header := w.Header()
-	header.Set("ETag", tag)
-	header.Set("Vary", "Accept")
-	header.Set("Cache-Control", "no-cache, private")
-	if web.HasTag(r.Header, tag) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	header.Set("Content-Type", d.mediaType)
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(d.body)
-	}
-}
-
 const (
 	typeJSON        = "application/json"
 	typeDiscoveryV2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -56,7 +24,7 @@ const (
 func (h *Handler) groups(r *http.Request) (any, error) {
 	if !accepts(r.Header, "APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") {
 		list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{*group()}}
-		return newDocument(typeJSON, list)
+		return web.NewDocument(typeJSON, list)
 	}
 	kinds := h.Resources.Catalog().All()
 	if kinds == nil {
@@ -78,7 +46,7 @@ func (h *Handler) groups(r *http.Request) (any, error) {
 		Resource: queryv1alpha1.Queries, SingularResource: "query", Scope: apidiscoveryv2.ScopeCluster, Verbs: []string{"create"},
 		ResponseKind: &metav1.GroupVersionKind{Group: queryv1alpha1.GroupName, Version: queryv1alpha1.Version, Kind: "Query"},
 	})
-	return newDocument(typeDiscoveryV2, &apidiscoveryv2.APIGroupDiscoveryList{
+	return web.NewDocument(typeDiscoveryV2, &apidiscoveryv2.APIGroupDiscoveryList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"},
 		Items: []apidiscoveryv2.APIGroupDiscovery{{
 			ObjectMeta: metav1.ObjectMeta{Name: queryv1alpha1.GroupName}, Versions: []apidiscoveryv2.APIVersionDiscovery{version},
@@ -114,7 +82,7 @@ func (h *Handler) resourceList() (any, error) {
 	list.APIResources = append(list.APIResources, metav1.APIResource{
 		Name: queryv1alpha1.Queries, SingularName: "query", Kind: "Query", Verbs: []string{"create"},
 	})
-	return newDocument(typeJSON, list)
+	return web.NewDocument(typeJSON, list)
 }
 
 // accepts reports whether an Accept header has JSON with these parameters.

@@ -1,12 +1,10 @@
 package aggregated
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"sync"
 
 	queryv1alpha1 "kapis.dev/ks-apiserver/pkg/api/query/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 const (
@@ -16,14 +14,13 @@ const (
 
 // openAPIIndex answers /openapi/v3: the one document, with a hash by which clients cache it.
 func openAPIIndex() (any, error) {
-	sum := sha256.Sum256(openAPIDocument().body)
-	return newDocument(typeJSON, map[string]any{"paths": map[string]any{
-		pathVersion[1:]: map[string]any{"serverRelativeURL": pathOpenAPIVersion + "?hash=" + hex.EncodeToString(sum[:])},
+	return web.NewDocument(typeJSON, map[string]any{"paths": map[string]any{
+		pathVersion[1:]: map[string]any{"serverRelativeURL": pathOpenAPIVersion + "?hash=" + openAPIDocument().Hash()},
 	}})
 }
 
 // openAPIDocument returns the document of the version. It has Query alone: objects of other kinds are in the documents of their own groups.
-var openAPIDocument = sync.OnceValue(func() *document {
+var openAPIDocument = sync.OnceValue(func() *web.Document {
 	gvk := []map[string]string{{"group": queryv1alpha1.GroupName, "version": queryv1alpha1.Version, "kind": "Query"}}
 	text := map[string]any{"type": "string"}
 	schema := map[string]any{"$ref": "#/components/schemas/" + schemaName}
@@ -56,11 +53,11 @@ var openAPIDocument = sync.OnceValue(func() *document {
 			},
 		}}},
 	}
-	encoded, err := json.Marshal(v)
+	document, err := web.NewDocument(typeJSON, v)
 	if err != nil {
 		panic(err) // texts alone
 	}
-	return &document{typeJSON, encoded}
+	return document
 })
 
 const schemaName = "dev.kapis.query.v1alpha1.Query"

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 
 	"kapis.dev/ks-apiserver/pkg/apiserver/openapi"
@@ -19,6 +20,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/config"
 	kapiscluster "kapis.dev/ks-apiserver/pkg/kapis/cluster"
+	"kapis.dev/ks-apiserver/pkg/kapis/discovery"
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic"
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic/read"
 	kapisiam "kapis.dev/ks-apiserver/pkg/kapis/iam"
@@ -157,17 +159,23 @@ func (p routes) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	kinds, err := discovery.New(discovery.Options{
+		Catalog: p.store.Catalog(), Services: services, ByName: schema.GroupVersion{Group: resources.Group, Version: "v1alpha3"},
+	})
+	if err != nil {
+		return nil, err
+	}
 	documents, err := openapi.New(openapi.Options{
 		Config: p.cluster, WebServices: services, Title: "ks-apiserver", Version: version.Get().GitVersion,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return p.aggregated.before(p.chain(p.answer(container, documents))), nil
+	return p.aggregated.before(p.chain(p.answer(container, documents, kinds))), nil
 }
 
 // answer returns the handler at the end of the chain: the routes, and the few handlers that are no routes.
-func (p routes) answer(container *restful.Container, documents http.Handler) http.Handler {
+func (p routes) answer(container *restful.Container, documents, kinds http.Handler) http.Handler {
 	health := health{checks: readiness(p).checks}
 	metrics := promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -182,6 +190,8 @@ func (p routes) answer(container *restful.Container, documents http.Handler) htt
 			documents.ServeHTTP(w, r)
 		case isHealth(path):
 			health.ServeHTTP(w, r)
+		case discovery.IsPath(path):
+			kinds.ServeHTTP(w, r)
 		default:
 			container.Dispatch(w, r)
 		}

@@ -69,7 +69,7 @@ func road(tb testing.TB) (http.Handler, string) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return p.chain(routes{p}.answer(container, http.NotFoundHandler())), bearer
+	return p.chain(routes{p}.answer(container, http.NotFoundHandler(), http.NotFoundHandler())), bearer
 }
 
 func someServices() []*restful.WebService {
@@ -161,8 +161,8 @@ func TestHandlersThatAreNoRoutesNeverSeeAPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the documents were reached") })
-	h := routes{p}.answer(container, seen)
-	for _, path := range []string{"/metrics", "/openapi/v2", "/openapi/v3/x", "/healthz", "/livez", "/readyz"} {
+	h := routes{p}.answer(container, seen, seen)
+	for _, path := range []string{"/metrics", "/openapi/v2", "/openapi/v3/x", "/healthz", "/livez", "/readyz", "/kapis", "/kapi/v1"} {
 		for claim, d := range map[string]authz.Decision{"refused": {}, "part": authz.AllowPartial(authz.NewPartialList([]string{"a"}, nil), "")} {
 			r := roadRequest(t, "", path)
 			info, err := request.Parse(r)

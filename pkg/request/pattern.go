@@ -125,3 +125,13 @@ func (p *Pattern) HasVerb(verb string) bool {
 
 // IsWatch reports whether the path itself says that its requests are watches.
 func (p *Pattern) IsWatch() bool { return p.info.Verb == "watch" }
+
+// Asks returns what a path of the pattern asks for, where a parameter's value is its text in the pattern, such as "{name}". The verb of a
+// GET without a name is list.
+func (p *Pattern) Asks() Info {
+	i := p.info
+	if i.IsResource && i.Verb == "get" && i.Name == "" {
+		i.Verb = "list"
+	}
+	return i
+}

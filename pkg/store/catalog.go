@@ -40,6 +40,29 @@ type Kind struct {
 	Namespaced bool
 	// Verbs are what kube-apiserver offers.
 	Verbs []string
+	// Singular, ShortNames and Categories are further names that clients may take; each may be empty.
+	Singular               string
+	ShortNames, Categories []string
+}
+
+// Served is everything that kube-apiserver serves at one time. It does not change: another state is another Served.
+type Served struct {
+	// Groups are in the order of their priority.
+	Groups []Group
+}
+
+// Group is an API group; the core group has no name.
+type Group struct {
+	Name string
+	// Versions begin with the preferred one.
+	Versions []Version
+}
+
+// Version is a version of a group.
+type Version struct {
+	Name string
+	// Kinds are sorted by the name of their resource.
+	Kinds []*Kind
 }
 
 // Cacheable reports whether the kind can be kept in memory.
@@ -78,6 +101,7 @@ type directory struct {
 	preferred map[schema.GroupResource]schema.GroupVersionResource
 	groups    map[string][]string // resource -> groups, by priority
 	silent    map[string]bool     // groups of which a version did not answer
+	served    *Served
 }
 
 // homes says whose a resource name is on routes that name no group: one of these, else the first in
@@ -156,6 +180,9 @@ func (c *Catalog) Preferred(gr schema.GroupResource) (schema.GroupVersionResourc
 	return gvr, ok
 }
 
+// Known returns the kind of a group, version and resource, or nil. Unlike Resolve it sends no request.
+func (c *Catalog) Known(gvr schema.GroupVersionResource) *Kind { return c.current.Load().kinds[gvr] }
+
 // All returns the kinds that can be listed and watched, each in the version that its group prefers, sorted by group and resource. It is
 // nil before discovery has answered.
 func (c *Catalog) All() []*Kind {
@@ -174,6 +201,10 @@ func (c *Catalog) All() []*Kind {
 	})
 	return out
 }
+
+// Served returns everything that kube-apiserver serves, or nil before discovery has answered. It costs nothing: two results are the same
+// pointer unless discovery was asked between them.
+func (c *Catalog) Served() *Served { return c.current.Load().served }
 
 // unknown is the error for a resource that does not exist, or that can't be looked up for now.
 func (c *Catalog) unknown(gr schema.GroupResource) error {
@@ -253,7 +284,7 @@ func (c *Catalog) ask(ctx context.Context) (*directory, error) {
 	groups.Groups = slices.DeleteFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == queryv1alpha1.GroupName })
 	d := &directory{
 		kinds: map[schema.GroupVersionResource]*Kind{}, preferred: map[schema.GroupResource]schema.GroupVersionResource{},
-		groups: map[string][]string{}, silent: map[string]bool{},
+		groups: map[string][]string{}, silent: map[string]bool{}, served: &Served{},
 	}
 	problems := map[schema.GroupVersion]error{}
 	maps.Copy(problems, failed)
@@ -274,6 +305,7 @@ func (c *Catalog) ask(ctx context.Context) (*directory, error) {
 			}
 		}
 	}
+	d.gather(groups.Groups)
 	errs := make([]error, 0, len(problems))
 	for gv, err := range problems {
 		errs = append(errs, fmt.Errorf("discover %s: %w", gv, err))
@@ -301,7 +333,30 @@ func (d *directory) add(gv schema.GroupVersion, list *metav1.APIResourceList) {
 		if strings.Contains(r.Name, "/") {
 			continue // a sub-resource
 		}
-		d.put(&Kind{GVR: gv.WithResource(r.Name), Kind: r.Kind, Namespaced: r.Namespaced, Verbs: r.Verbs})
+		d.put(&Kind{
+			GVR: gv.WithResource(r.Name), Kind: r.Kind, Namespaced: r.Namespaced, Verbs: r.Verbs,
+			Singular: r.SingularName, ShortNames: r.ShortNames, Categories: r.Categories,
+		})
+	}
+}
+
+// gather fills in what Served returns. A version without kinds is left out.
+func (d *directory) gather(groups []metav1.APIGroup) {
+	kinds := map[schema.GroupVersion][]*Kind{}
+	for gvr, k := range d.kinds {
+		kinds[gvr.GroupVersion()] = append(kinds[gvr.GroupVersion()], k)
+	}
+	for i := range groups {
+		group := Group{Name: groups[i].Name}
+		for _, gv := range versionsOf(&groups[i]) {
+			if all := kinds[gv]; len(all) > 0 {
+				slices.SortFunc(all, func(a, b *Kind) int { return strings.Compare(a.GVR.Resource, b.GVR.Resource) })
+				group.Versions = append(group.Versions, Version{Name: gv.Version, Kinds: all})
+			}
+		}
+		if len(group.Versions) > 0 {
+			d.served.Groups = append(d.served.Groups, group)
+		}
 	}
 }
 

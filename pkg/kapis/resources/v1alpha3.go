@@ -21,8 +21,12 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 )
 
-// Root is the path of the group in version v1alpha3.
-const Root = "/kapis/resources.kubesphere.io/v1alpha3"
+const (
+	// Group is the API group.
+	Group = "resources.kubesphere.io"
+	// Root is the path of the group in version v1alpha3.
+	Root = "/kapis/" + Group + "/v1alpha3"
+)
 
 // V1alpha3 serves resources.kubesphere.io/v1alpha3.
 type V1alpha3 struct {
