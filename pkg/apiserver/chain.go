@@ -3,12 +3,10 @@ package apiserver
 import (
 	"net/http"
 	"net/url"
-	"time"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/union"
 
-	"kapis.dev/ks-apiserver/pkg/audit"
 	"kapis.dev/ks-apiserver/pkg/authn/anonymous"
 	"kapis.dev/ks-apiserver/pkg/authn/apikey"
 	"kapis.dev/ks-apiserver/pkg/authn/bearer"
@@ -25,10 +23,10 @@ func (p *components) chain(answer http.Handler) http.Handler {
 		filter.Observe(p.requests),
 		filter.Body(p.drain.started, filter.BodyStallTimeout),
 		filter.Recover,
+		p.auditing().Wrap, // before everything that answers
 		filter.Info,
 		filter.Limit(filter.MaxBody),
 		filter.Upgrade(p.ours()),
-		filter.Audit(audit.None{}, time.Now), // before authentication, so that refused logins are seen too
 		filter.Authentication{Authenticator: p.who, VerifiesItself: verifiesItself, Proxies: p.proxies, Source: p.accounts.sourceOf}.Wrap,
 		filter.Cluster(p.cfg.Multicluster.ClusterName, p.cfg.Multicluster.HostClusterName, "host"),
 		filter.Authorize(p.may),

@@ -90,6 +90,7 @@ type components struct {
 	streams    *stream.Guard
 	kube       *proxy.Kube
 	aggregated *aggregation // nil where it is off
+	audit      *auditLog    // nil where it is off
 
 	// feeds has each kind that this server itself watches, with whether it is known in full.
 	feeds []feed
@@ -106,7 +107,7 @@ func newComponents(ctx context.Context, cfg *config.Config, cluster *rest.Config
 	p := &components{cfg: cfg, cluster: cluster, kubernetes: version, drain: newDrain(), metrics: prometheus.NewRegistry()}
 	p.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, step := range []func(context.Context) error{
-		p.makeClients, p.makeStore, p.makeIdentity, p.makeProviders, p.makeAccounts, p.makeLogin, p.makeProxy, p.follow, p.makeAggregated,
+		p.makeClients, p.makeAudit, p.makeStore, p.makeIdentity, p.makeProviders, p.makeAccounts, p.makeLogin, p.makeProxy, p.follow, p.makeAggregated,
 	} {
 		if err := step(ctx); err != nil {
 			return p, err

@@ -28,6 +28,9 @@ func (p readiness) checks() []check {
 	if p.aggregated != nil {
 		all = append(all, check{name: "aggregated", fault: p.aggregated.proxy.Fault})
 	}
+	if p.audit != nil {
+		all = append(all, check{name: "audit", fault: p.audit.fault})
+	}
 	if p.redis != nil {
 		all = append(all, check{name: "redis", fault: p.redis.Fault})
 	}

@@ -33,6 +33,8 @@ type Config struct {
 	Aggregated Aggregated `json:"aggregated"`
 	// Cache is an optional store of sessions; without it they live in the Kubernetes API.
 	Cache Cache `json:"cache"`
+	// Auditing says what is recorded of requests, and where.
+	Auditing Auditing `json:"auditing"`
 	// Kubeconfig is the kubeconfig that users are given.
 	Kubeconfig Kubeconfig `json:"kubeconfig"`
 	// Terminal is the shells in containers.
@@ -275,7 +277,6 @@ type Kubeconfig struct {
 
 // Unread are the sections of other components of an installation.
 type Unread struct {
-	Auditing     any `json:"auditing" config:"unread"`
 	HelmExecutor any `json:"helmExecutor" config:"unread"`
 	Extension    any `json:"extension" config:"unread"`
 	S3           any `json:"s3" config:"unread"`
@@ -326,7 +327,11 @@ func Default() *Config {
 		Authorization: Authorization{Mode: ModeRBAC, Webhook: AuthorizationWebhook{
 			Timeout: Duration(3 * time.Second), AuthorizedTTL: Duration(5 * time.Second), UnauthorizedTTL: Duration(5 * time.Second),
 		}},
-		Cache:        Cache{Options: CacheOptions{Port: 6379}},
+		Cache: Cache{Options: CacheOptions{Port: 6379}},
+		Auditing: Auditing{
+			AuditLevel: "Metadata",
+			LogOptions: AuditingLog{MaxAge: 7, MaxBackups: 10, MaxSize: 100},
+		},
 		Multicluster: Multicluster{ClusterRole: "host", HostClusterName: "host"},
 		Terminal:     Terminal{IdleTimeout: Duration(30 * time.Minute), MaxDuration: Duration(8 * time.Hour)},
 		Kubeconfig:   Kubeconfig{Client: "kubectl", AuthMode: KubeconfigExec, CertificateMaxAge: Duration(168 * time.Hour)},

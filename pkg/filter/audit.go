@@ -1,113 +1,208 @@
 package filter
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	authnv1 "k8s.io/api/authentication/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"kapis.dev/ks-apiserver/pkg/audit"
 	"kapis.dev/ks-apiserver/pkg/authz"
-	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 // auditHeader has the id by which the events of several servers about one request are found.
 const auditHeader = "Audit-Id"
 
-// Audit records every request in sink when its answer is complete: refusals and panics too. It precedes Authentication, so that requests
-// which fail to authenticate are recorded as well. The event's id goes on to kube-apiserver, and back to the client. With audit.None (or
-// nil) for a sink, it costs nothing.
-func Audit(sink audit.Sink, now func() time.Time) Filter {
-	if sink == nil || sink == (audit.None{}) {
-		return func(next http.Handler) http.Handler { return next }
-	}
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w, r, rec := recorded(w, r)
-			id := uuid.NewString()
-			e := newEvent(r, id, now())
-			// A client that chose the id could hide its request in the events of another one.
-			r.Header.Set(auditHeader, id)
-			w.Header().Set(auditHeader, id)
-			returned := false
-			defer func() {
-				e.finish(rec, now(), returned)
-				sink.Record(&e.Event)
-			}()
-			next.ServeHTTP(w, r)
-			returned = true
-		})
-	}
+// Auditing records requests.
+type Auditing struct {
+	// Sink receives the events; nil for none.
+	Sink audit.Sink
+	// Policy says which requests are recorded; nil for all.
+	Policy *audit.Policy
+	// Source returns the client's address as trusted proxies report it; nil for that of the connection.
+	Source func(*http.Request) string
+	// WorkspaceOf returns the workspace of a namespace, from memory; nil if that is not known.
+	WorkspaceOf func(namespace string) string
+	// Aliases are the requests that are recorded by the rules of another kind.
+	Aliases authz.Aliases
+	Now     func() time.Time
 }
 
-type event struct{ audit.Event }
-
-func newEvent(r *http.Request, id string, at time.Time) *event {
-	e := &event{}
-	e.TypeMeta = metav1.TypeMeta{Kind: "Event", APIVersion: auditv1.SchemeGroupVersion.String()}
-	e.Level = auditv1.LevelMetadata
-	e.AuditID = types.UID(id)
-	e.RequestURI = r.URL.EscapedPath() // without the query, which may have secrets
-	e.Verb = strings.ToLower(r.Method)
-	e.UserAgent = truncate(r.UserAgent(), 1024)
-	e.RequestReceivedTimestamp = metav1.NewMicroTime(at)
-	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		e.SourceIPs = []string{host}
+// Wrap records every request when its answer is complete: refusals of any filter and panics too; a stream also when it begins. It precedes
+// Info, so that requests which can't be parsed are recorded as well. The event's id goes on to kube-apiserver, and back to the client.
+// Without a sink it is no step at all.
+func (a Auditing) Wrap(next http.Handler) http.Handler {
+	if a.Sink == nil {
+		return next
 	}
-	if i := request.InfoFrom(r.Context()); i != nil {
-		e.describe(i)
-	}
-	return e
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w, r, rec := recorded(w, r)
+		if rec.info != nil { // a request within a request has events of its own
+			w, r, rec = newRecord(w, r)
+		}
+		e := &auditedRequest{Auditing: a, request: r}
+		e.ID, e.Received = uuid.NewString(), a.Now()
+		e.id[0] = e.ID
+		// A client that chose the id could hide its request in the events of another one.
+		r.Header[auditHeader] = e.id[:1:1]
+		w.Header()[auditHeader] = e.id[:1:1]
+		rec.audited = e
+		defer func() {
+			v := recover()
+			e.complete(rec, v)
+			if v != nil {
+				panic(v)
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
 }
 
-func (e *event) describe(i *request.Info) {
-	e.Verb, e.Workspace, e.Cluster = i.Verb, i.Workspace, i.Cluster
+// auditedRequest is the event of a request, and all that is needed to record it: one object per request.
+type auditedRequest struct {
+	audit.Event
+	Auditing
+
+	request    *http.Request
+	attributes authorizer.AttributesRecord
+	omitted    []auditinternal.Stage
+	described  bool
+	id         [1]string
+	sources    [2]string
+}
+
+// began records that the answer to a request begins which lasts as long as the client likes.
+func (e *auditedRequest) began(rec *record) {
+	if rec.status >= http.StatusMultipleChoices || rec.status != http.StatusSwitchingProtocols && !lasting(rec.info, e.request.URL.RawQuery) {
+		return
+	}
+	e.record(rec, auditv1.StageResponseStarted, rec.code())
+}
+
+// complete records that a request is over, by a panic with v unless that is nil. A handler that drops the connection, as when the client of
+// a stream has gone, is no fault.
+func (e *auditedRequest) complete(rec *record, v any) {
+	stage, code := auditv1.StageResponseComplete, rec.code()
+	err, _ := v.(error)
+	switch {
+	case v == nil:
+	case errors.Is(err, http.ErrAbortHandler):
+		code = rec.status // 0: the client saw no answer
+	default:
+		stage = auditv1.StagePanic
+		if rec.status == 0 {
+			code = http.StatusInternalServerError
+		}
+	}
+	e.record(rec, stage, code)
+}
+
+func (e *auditedRequest) record(rec *record, stage auditv1.Stage, code int) {
+	if !e.described {
+		e.describe(rec)
+	}
+	if e.Level == auditv1.LevelNone {
+		return
+	}
+	for _, s := range e.omitted {
+		if string(s) == string(stage) {
+			return
+		}
+	}
+	e.Stage, e.Code, e.At = stage, code, e.Now()
+	e.decided(rec.decision, code)
+	e.Bound()
+	e.Sink.Record(&e.Event)
+}
+
+// describe fills in what is known since the answer began, and asks the policy.
+func (e *auditedRequest) describe(rec *record) {
+	e.described = true
+	switch {
+	case e.Login.Verb != "":
+		e.Verb = e.Login.Verb
+	case rec.info != nil:
+		e.Verb = rec.info.Verb
+	default:
+		e.Verb = strings.ToLower(e.request.Method)
+	}
+	e.choose(rec)
+	if e.Level == auditv1.LevelNone {
+		return
+	}
+	e.URI = e.request.URL.EscapedPath() // without the query, which may have secrets
+	e.UserAgent = e.request.UserAgent()
+	e.Sources = e.from()
+	if u := rec.user; u != nil {
+		e.Username, e.UID, e.Groups = u.GetName(), u.GetUID(), u.GetGroups()
+	}
+	i := rec.info
+	if i == nil {
+		return
+	}
+	e.Workspace, e.Cluster = i.Workspace, i.Cluster
+	if e.Workspace == "" && i.Namespace != "" && e.WorkspaceOf != nil {
+		e.Workspace = e.WorkspaceOf(i.Namespace)
+	}
 	if i.IsResource {
-		e.ObjectRef = &auditv1.ObjectReference{
+		e.Object = auditv1.ObjectReference{
 			Resource: i.Resource, Subresource: i.Subresource, Namespace: i.Namespace, Name: i.Name,
 			APIGroup: i.APIGroup, APIVersion: i.APIVersion,
 		}
 	}
 }
 
-func (e *event) finish(rec *record, at time.Time, returned bool) {
-	e.Stage = auditv1.StageResponseComplete
-	code := rec.code()
-	if !returned {
-		e.Stage = auditv1.StagePanic
-		if rec.status == 0 {
-			code = http.StatusInternalServerError
-		}
+// choose asks the policy at which level the request is recorded: by its group and resource, or those of the kind that it is an alias of.
+func (e *auditedRequest) choose(rec *record) {
+	if e.Policy == nil {
+		e.Level = auditv1.LevelMetadata
+		return
 	}
-	e.StageTimestamp = metav1.NewMicroTime(at)
-	e.ResponseStatus = &metav1.Status{Code: int32(code)}
-	if u := rec.user; u != nil {
-		e.User = authnv1.UserInfo{Username: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups()}
-	}
-	if d := rec.decision; d.Verdict() != authz.Refused || d.Reason != "" {
-		verdict, reason := "forbid", d.Reason
-		switch {
-		case d.Allowed():
-			verdict = "allow"
-		case d.Verdict() == authz.Partial && code != http.StatusForbidden: // the route answers with the partial list
-			verdict, reason = "allow", d.PartialList().Reason()
+	a := &e.attributes
+	a.User, a.Verb, a.Path = rec.user, e.Verb, e.request.URL.Path
+	if i := rec.info; i != nil {
+		if e.Aliases.GroupOf != nil {
+			if real := e.Aliases.Of(i); real != nil {
+				i = real
+			}
 		}
-		e.Annotations = map[string]string{
-			"authorization.k8s.io/decision": verdict,
-			"authorization.k8s.io/reason":   reason,
-		}
+		a.Path = i.Path
+		a.ResourceRequest, a.APIGroup, a.APIVersion, a.Resource = i.IsResource, i.APIGroup, i.APIVersion, i.Resource
+		a.Subresource, a.Namespace, a.Name = i.Subresource, i.Namespace, i.Name
 	}
+	e.Level, e.omitted = e.Policy.Evaluate(a)
 }
 
-func truncate(s string, n int) string {
-	if len(s) <= n {
-		return s
+// from returns the client's address, and that of the connection if it is another one.
+func (e *auditedRequest) from() []string {
+	all := e.sources[:0]
+	if e.Source != nil {
+		if s := e.Source(e.request); s != "" {
+			all = append(all, s)
+		}
 	}
-	return strings.ToValidUTF8(s[:n], "")
+	if peer, _, err := net.SplitHostPort(e.request.RemoteAddr); err == nil && (len(all) == 0 || all[0] != peer) {
+		all = append(all, peer)
+	}
+	return all
+}
+
+// decided says how the request was authorized.
+func (e *auditedRequest) decided(d authz.Decision, code int) {
+	if d.Verdict() == authz.Refused && d.Reason == "" {
+		return
+	}
+	e.Decision, e.Reason = "forbid", d.Reason
+	switch {
+	case d.Allowed():
+		e.Decision = "allow"
+	case d.Verdict() == authz.Partial && code != http.StatusForbidden: // the route answers with the partial list
+		e.Decision, e.Reason = "allow", d.PartialList().Reason()
+	}
 }

@@ -118,9 +118,9 @@ func TestAuditSaysWhatPartWasAnswered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got *audit.Event
 			h := Chain(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(c.code) }),
-				Info, Audit(audit.SinkFunc(func(e *audit.Event) { got = e }), time.Now), Authentication{Authenticator: tokens}.Wrap, Authorize(partly("a", "b")))
+				Auditing{Sink: audit.SinkFunc(func(e *audit.Event) { got = e }), Now: time.Now}.Wrap, Info, Authentication{Authenticator: tokens}.Wrap, Authorize(partly("a", "b")))
 			serve(h, httptest.NewRequest(http.MethodGet, "/kapi/v1/pods", nil))
-			if v, r := got.Annotations["authorization.k8s.io/decision"], got.Annotations["authorization.k8s.io/reason"]; v != c.verdict || r != c.reason {
+			if v, r := got.Decision, got.Reason; v != c.verdict || r != c.reason {
 				t.Errorf("the event says %q, %q", v, r)
 			}
 		})

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/audit"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
@@ -31,6 +32,8 @@ type record struct {
 	decision    authz.Decision // the zero value until there was one
 	status      int            // 0 until the answer began; 101 once the connection was taken over
 	bytes       int64          // of the body
+
+	audited *auditedRequest // nil where nothing is audited
 
 	source func(*http.Request) string // returns where asked comes from; nil if that is not known
 	asked  *http.Request
@@ -82,6 +85,11 @@ func (rec *record) Value(key any) any {
 		if rec.source != nil {
 			return rec.source(rec.asked) // computed only on demand, and not for each request
 		}
+	case audit.Key:
+		if rec.audited != nil {
+			return &rec.audited.Event
+		}
+		return nil // and not the event of an outer request
 	case credentialsKey:
 		return &rec.credentials
 	}
@@ -94,7 +102,7 @@ func (rec *record) Unwrap() http.ResponseWriter { return rec.ResponseWriter }
 // WriteHeader records the final status; informational ones (RFC 9110, 15.2) come before it.
 func (rec *record) WriteHeader(code int) {
 	if rec.status == 0 && (code >= http.StatusOK || code == http.StatusSwitchingProtocols) {
-		rec.status = code
+		rec.begun(code)
 	}
 	rec.ResponseWriter.WriteHeader(code)
 }
@@ -137,7 +145,15 @@ func (rec *record) FlushError() error {
 
 func (rec *record) begin() {
 	if rec.status == 0 {
-		rec.status = http.StatusOK
+		rec.begun(http.StatusOK)
+	}
+}
+
+// begun records that the answer begins.
+func (rec *record) begun(code int) {
+	rec.status = code
+	if rec.audited != nil {
+		rec.audited.began(rec)
 	}
 }
 
@@ -145,7 +161,7 @@ func (rec *record) begin() {
 func (h *hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := h.ResponseWriter.(http.Hijacker).Hijack()
 	if err == nil && h.status == 0 {
-		h.status = http.StatusSwitchingProtocols
+		h.begun(http.StatusSwitchingProtocols)
 	}
 	return conn, rw, err
 }

@@ -6,17 +6,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"kapis.dev/ks-apiserver/pkg/audit"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
@@ -292,64 +289,5 @@ func TestWhatLastsAsLongAsTheClientLikesIsNotTimed(t *testing.T) {
 	}
 	if lasting(nil, "view=live") {
 		t.Error("what nobody understood was over at once")
-	}
-}
-
-func TestAuditRecordsEveryAnswer(t *testing.T) {
-	at := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
-	for name, c := range map[string]struct {
-		path, token string
-		do          http.HandlerFunc
-		want        audit.Event
-	}{
-		"Allowed": {"/clusters/host/api/v1/namespaces/a/pods/p/log?follow=1", "bob", ok, audit.Event{
-			Cluster: "host",
-			Event: auditv1.Event{Verb: "get", ObjectRef: &auditv1.ObjectReference{
-				Resource: "pods", Subresource: "log", Namespace: "a", Name: "p", APIVersion: "v1"},
-				Annotations: map[string]string{"authorization.k8s.io/decision": "allow", "authorization.k8s.io/reason": "named"},
-			}}},
-		"Refused":         {"/version", "", ok, audit.Event{Event: auditv1.Event{Verb: "get"}}},
-		"Unauthenticated": {"/version", "bad", ok, audit.Event{Event: auditv1.Event{Verb: "get"}}},
-		"Panic":           {"/version", "bob", func(http.ResponseWriter, *http.Request) { panic(1) }, audit.Event{Event: auditv1.Event{Verb: "get"}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var got []*audit.Event
-			sink := audit.SinkFunc(func(e *audit.Event) { got = append(got, e) })
-			h := Chain(c.do, Recover, Info, Audit(sink, func() time.Time { return at }), Authentication{Authenticator: tokens}.Wrap, Authorize(namedOnly))
-			r := httptest.NewRequest(http.MethodGet, c.path, nil)
-			r.Header.Set("Audit-Id", "forged")
-			if c.token != "" {
-				r.Header.Set("Authorization", "Bearer "+c.token)
-			}
-			w := serve(h, r)
-			if len(got) != 1 {
-				t.Fatalf("%d events", len(got))
-			}
-			e := got[0]
-			if int(e.ResponseStatus.Code) != w.Code || e.AuditID == "" || e.AuditID == "forged" || w.Header().Get("Audit-Id") != string(e.AuditID) {
-				t.Errorf("answer %d with id %s, event %d with id %s", w.Code, w.Header().Get("Audit-Id"), e.ResponseStatus.Code, e.AuditID)
-			}
-			if strings.Contains(e.RequestURI, "?") || e.Verb != c.want.Verb || e.Cluster != c.want.Cluster || !reflect.DeepEqual(e.ObjectRef, c.want.ObjectRef) {
-				t.Errorf("event %+v", e)
-			}
-			if c.want.Annotations != nil && !reflect.DeepEqual(e.Annotations, c.want.Annotations) {
-				t.Errorf("annotations %v", e.Annotations)
-			}
-			if (name == "Panic") != (e.Stage == auditv1.StagePanic) {
-				t.Errorf("stage %s", e.Stage)
-			}
-			if wantUser := map[string]string{"bob": "bob", "": "system:anonymous", "bad": ""}[c.token]; e.User.Username != wantUser {
-				t.Errorf("user %q", e.User.Username)
-			}
-		})
-	}
-}
-
-func TestNoSinkMakesNoEvent(t *testing.T) {
-	next := http.HandlerFunc(ok)
-	for _, sink := range []audit.Sink{nil, audit.None{}} {
-		if got := Audit(sink, time.Now)(next); reflect.ValueOf(got).Pointer() != reflect.ValueOf(next).Pointer() {
-			t.Error("there is a step on the road for nothing")
-		}
 	}
 }

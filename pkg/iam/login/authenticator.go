@@ -92,10 +92,11 @@ func (e *Authenticator) password(ctx context.Context, a Attempt) (*iam.AuthnResu
 		}
 		way, name = lockout.ByProvider(a.Provider), folded(a.Login)
 	}
+	note(ctx, nil, passwordMethod(a.Provider), a.Provider)
 	u := e.Passwords.Users.ByLogin(name)
 	try, err := e.begin(ctx, way, guessed(u, ask == nil), name, a.Origin)
 	if err != nil {
-		e.record(u, a.Provider, a.Origin, err)
+		e.record(ctx, u, passwordMethod(a.Provider), a.Provider, a.Origin, err)
 		return nil, err
 	}
 	var p *iam.AuthnResult
@@ -106,11 +107,12 @@ func (e *Authenticator) password(ctx context.Context, a Attempt) (*iam.AuthnResu
 		p, err = e.remote(context.WithoutCancel(ctx), entry, ask, a)
 	}
 	if err = e.settle(ctx, try, p, err); err != nil {
-		e.record(u, a.Provider, a.Origin, err)
+		e.record(ctx, u, passwordMethod(a.Provider), a.Provider, a.Origin, err)
 		return nil, err
 	}
+	note(ctx, p.User, passwordMethod(a.Provider), a.Provider)
 	if p.User != nil && !p.Pending {
-		e.record(p.User, a.Provider, a.Origin, nil)
+		e.record(ctx, p.User, passwordMethod(a.Provider), a.Provider, a.Origin, nil)
 	}
 	return p, nil
 }
@@ -225,12 +227,13 @@ func (e *Authenticator) Identity(ctx context.Context, provider string, id *idp.I
 	if entry == nil || entry.Disabled || id == nil || id.Subject == "" {
 		return nil, fmt.Errorf("%w: %q", iam.ErrUnknownProvider, provider)
 	}
+	note(ctx, nil, "provider", provider)
 	p, err := e.link(ctx, entry, id, iam.MethodFederated)
 	if err != nil {
 		return nil, err
 	}
 	if p.User != nil {
-		e.record(p.User, provider, o, nil)
+		e.record(ctx, p.User, "provider", provider, o, nil)
 	}
 	return p, nil
 }
@@ -258,7 +261,7 @@ func (e *Authenticator) PasskeyLogin(ctx context.Context, sealed string, respons
 	if err == nil {
 		err = e.Passwords.State(u)
 	}
-	e.record(u, "", o, err)
+	e.record(ctx, u, "passkey", "", o, err)
 	if err != nil {
 		return nil, err
 	}
@@ -283,6 +286,7 @@ func (e *Authenticator) complete(ctx context.Context, p *iam.AuthnResult, o iam.
 	if p == nil || !p.Pending || p.User == nil || e.Factors == nil {
 		return iam.ErrCredentials
 	}
+	note(ctx, p.User, methodSecondFactor, p.Provider)
 	u := e.Passwords.Users.ByName(p.User.Name)
 	if u == nil || u.UID != p.User.UID || u.Credential() != p.User.Credential() || u.Deleting {
 		return iam.ErrCredentials
@@ -298,7 +302,7 @@ func (e *Authenticator) complete(ctx context.Context, p *iam.AuthnResult, o iam.
 			*p = done
 		}
 	}
-	e.record(u, p.Provider, o, err)
+	e.record(ctx, u, methodSecondFactor, p.Provider, o, err)
 	return err
 }
 
@@ -372,8 +376,9 @@ func Pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// record records a login of a known user.
-func (e *Authenticator) record(u *iam.User, provider string, o iam.Origin, err error) {
+// record records a login of a known user, and says in the event of the request who logs in, how.
+func (e *Authenticator) record(ctx context.Context, u *iam.User, method, provider string, o iam.Origin, err error) {
+	note(ctx, u, method, provider)
 	if e.Records != nil && u != nil {
 		e.Records.Add(u, iamv1beta1.LoginToken, provider, o, err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	restful "github.com/emicklei/go-restful/v3"
 
+	"kapis.dev/ks-apiserver/pkg/audit"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/oauth/browser"
@@ -166,6 +167,9 @@ func (h *Handler) finish(r *http.Request, name string, pending *pendingLogin, va
 	if err != nil {
 		return nil, err
 	}
+	event := audit.From(r.Context())
+	event.SetLogin(audit.VerbLogin, "provider", name)
+	event.SetUser("", "") // until the provider has said who
 	state := &formstate.State{Request: pending.Request, Console: pending.Console, Again: pending.Fresh && pending.Request == nil}
 	shown := login.PageState{Provider: name}
 	id, err := provider.Finish(r.Context(), idp.Callback{Values: values, Callback: h.callbackURL(name), Nonce: pending.Nonce,

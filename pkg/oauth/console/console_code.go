@@ -11,6 +11,7 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 	"k8s.io/klog/v2"
 
+	"kapis.dev/ks-apiserver/pkg/audit"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/oauth/client"
@@ -110,10 +111,14 @@ func (s *Codes) claim(ctx context.Context, provider, sealed string) (*grant.Resp
 	if c == nil || !c.Trusted || v.Provider != provider || !s.Now().Before(v.Expires) {
 		return nil, errors.New("the code is another provider's, or too old, or its client is not trusted any more")
 	}
+	event := audit.From(ctx)
+	event.SetLogin(audit.VerbLogin, "provider", provider)
+	event.SetClient(c.Name)
 	sess, u, refresh, err := s.Sessions.Claim(ctx, v.Session, c.Name)
 	if err != nil {
 		return nil, err
 	}
+	event.SetUser(sess.User, sess.UserUID)
 	return s.Tokens.Issue(c, &grant.Session{Session: sess, User: u, Scopes: sess.Scopes, Refresh: refresh})
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"kapis.dev/ks-apiserver/pkg/audit"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/oauth/client"
 	"kapis.dev/ks-apiserver/pkg/oauth/grant"
@@ -45,5 +46,6 @@ func (h *Handler) claim(r *http.Request, c *client.Client, f protocol.Form) (*gr
 	case err != nil:
 		return nil, err
 	}
+	audit.From(r.Context()).SetUser(sess.User, sess.UserUID)
 	return h.Tokens.Issue(c, &grant.Session{Session: sess, User: u, Scopes: sess.Scopes, Refresh: refresh})
 }

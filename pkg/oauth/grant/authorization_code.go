@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/audit"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/oauth/browser"
@@ -71,6 +72,7 @@ func (e *Endpoint) authorizationCode(r *http.Request, c *client.Client, f protoc
 	if err != nil || !browser.CanOpen(b, e.Clients.Trusted) || u == nil || u.UID != k.Subject {
 		return nil, protocol.Refuse(protocol.InvalidGrant, "The user has logged out in the meantime.").Because(err)
 	}
+	audit.From(r.Context()).SetUser(u.Name, u.UID)
 	sess, refresh, err := e.Sessions.Open(r.Context(), session.Login{
 		AuthnResult: iam.AuthnResult{User: u, Provider: b.Provider, Groups: b.Groups, Methods: k.Methods, At: k.At},
 		Origin:      e.OriginOf(r), Name: k.Session, Client: c.Name, Parent: k.Browser, Scopes: k.Scopes,

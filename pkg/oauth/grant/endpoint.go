@@ -10,6 +10,7 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"kapis.dev/ks-apiserver/pkg/audit"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	iamlogin "kapis.dev/ks-apiserver/pkg/iam/login"
 	"kapis.dev/ks-apiserver/pkg/iam/session"
@@ -89,12 +90,15 @@ func (e *Endpoint) Serve(req *restful.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
+		event := audit.From(r.Context())
+		event.SetClient(c.Name)
 		if f["grant_type"] == "" {
 			return nil, protocol.Refuse(protocol.InvalidRequest, "The grant_type is missing.")
 		}
 		for _, g := range e.Grants() {
 			if g.Name == f["grant_type"] {
 				name = g.Name
+				event.SetLogin(describe(name))
 				if refusal := e.Issuer.CheckResource(c, f); refusal != nil {
 					return nil, refusal
 				}
@@ -108,6 +112,25 @@ func (e *Endpoint) Serve(req *restful.Request) (any, error) {
 		return nil, err
 	}
 	return t, nil
+}
+
+// describe returns what the audit says of a grant: its verb and its method, and no provider.
+func describe(grant string) (verb, method, provider string) {
+	switch grant {
+	case "refresh_token":
+		return audit.VerbRefresh, "", ""
+	case "authorization_code":
+		return audit.VerbLogin, "code", ""
+	case "client_credentials":
+		return audit.VerbLogin, "client", ""
+	case TokenExchange:
+		return audit.VerbLogin, "exchange", ""
+	case "password":
+		return audit.VerbLogin, "password", ""
+	case "otp":
+		return audit.VerbLogin, "second-factor", ""
+	}
+	return audit.VerbLogin, "device", ""
 }
 
 // outcome returns the value of the label result.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"kapis.dev/ks-apiserver/pkg/audit"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/oauth/client"
@@ -30,5 +31,6 @@ func (e *Endpoint) refresh(r *http.Request, c *client.Client, f protocol.Form) (
 	if err != nil {
 		return nil, err
 	}
+	audit.From(r.Context()).SetUser(sess.User, sess.UserUID)
 	return e.Issuer.Issue(c, &Session{Session: sess, User: u, Scopes: scopes, Refresh: next})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/audit"
 	"kapis.dev/ks-apiserver/pkg/oauth/client"
 	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
 	"kapis.dev/ks-apiserver/pkg/token"
@@ -43,6 +44,7 @@ func (e *Endpoint) exchange(r *http.Request, c *client.Client, f protocol.Form) 
 	if a == nil {
 		return nil, protocol.Refuse(protocol.InvalidGrant, "The subject_token is not valid, or no longer.")
 	}
+	audit.From(r.Context()).SetUser(a.Username, a.Subject)
 	scopes, err := client.NarrowScopes(a.Scopes, f["scope"])
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 	"k8s.io/klog/v2"
 
+	"kapis.dev/ks-apiserver/pkg/audit"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/idp"
@@ -96,6 +97,7 @@ func (h *Handler) Serve(req *restful.Request) (any, error) {
 
 // endBrowser ends a browser's session, and another one unless it is nil. It redirects to the identity provider's logout if it has one.
 func (h *Handler) endBrowser(r *http.Request, b *browser.Login, l *formstate.LogoutRequest, also *session.Session) (any, error) {
+	note(r, b.Session)
 	upstream := h.upstreamURL(r, b.Session, l) // before the session ends, which has the hint
 	if also != nil {
 		if err := h.end(r, also); err != nil {
@@ -116,10 +118,19 @@ func (h *Handler) end(r *http.Request, sess *session.Session) error {
 	if sess == nil {
 		return nil
 	}
+	note(r, sess)
 	if err := h.Sessions.End(r.Context(), sess.Name, "logout"); err != nil || sess.Parent == "" {
 		return err
 	}
 	return h.Sessions.End(r.Context(), sess.Parent, "logout")
+}
+
+// note says in the audit event of the request whose session ends.
+func note(r *http.Request, sess *session.Session) {
+	event := audit.From(r.Context())
+	event.SetLogin(audit.VerbLogout, "", sess.Provider)
+	event.SetClient(sess.Client)
+	event.SetUser(sess.User, sess.UserUID)
 }
 
 // redirect answers with the redirect that a logout asks for, or else with the page that confirms it.

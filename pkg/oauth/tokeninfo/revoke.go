@@ -6,6 +6,7 @@ import (
 
 	restful "github.com/emicklei/go-restful/v3"
 
+	"kapis.dev/ks-apiserver/pkg/audit"
 	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/oauth/client"
 	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
@@ -60,6 +61,10 @@ func (v *Revocation) Serve(req *restful.Request) (any, error) {
 	if sess.Client != c.Name {
 		return nil, protocol.Refuse(protocol.InvalidGrant, "The token was issued to another client.")
 	}
+	event := audit.From(r.Context())
+	event.SetLogin(audit.VerbLogout, "", "")
+	event.SetClient(c.Name)
+	event.SetUser(sess.User, sess.UserUID)
 	if err := v.Sessions.End(r.Context(), name, "revoked"); err != nil {
 		return nil, err
 	}
