@@ -88,24 +88,42 @@ func TestTheChartRendersWhatTheOverlaysRender(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := rendered(t, c.folder...)
-			if g, w := slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)); !slices.Equal(g, w) {
-				t.Errorf("the chart renders %q, and the overlay %q", g, w)
+			same(t, got, rendered(t, c.folder...))
+			if got, err = templated(t, setAggregated(valuesOf(t, c.values))); err != nil {
+				t.Fatal(err)
 			}
-			for name, text := range want {
-				var mine, theirs any
-				if err := json.Unmarshal(text, &theirs); err != nil {
-					t.Fatal(err)
-				}
-				if err := json.Unmarshal(got[name], &mine); err != nil {
-					t.Errorf("%s: %v", name, err)
-					continue
-				}
-				if !reflect.DeepEqual(mine, theirs) {
-					t.Errorf("%s: the chart renders\n%s\nand the overlay\n%s", name, got[name], text)
-				}
+			want := map[string][]byte{}
+			for name, text := range aggregated(t, filepath.Join(c.folder...)) {
+				want[name] = []byte(text)
 			}
+			same(t, got, want)
 		})
+	}
+}
+
+// setAggregated switches the aggregated API on in values that may say that it is off.
+func setAggregated(values string) string {
+	return strings.Replace(values, "\naggregated:\n  enabled: false", "", 1) + "\naggregated: {enabled: true}\n"
+}
+
+// same checks that the chart renders the objects of an overlay.
+func same(t *testing.T, got, want map[string][]byte) {
+	t.Helper()
+	if g, w := slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)); !slices.Equal(g, w) {
+		t.Errorf("the chart renders %q, and the overlay %q", g, w)
+	}
+	for name, text := range want {
+		var mine, theirs any
+		if err := json.Unmarshal(text, &theirs); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(got[name], &mine); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if !reflect.DeepEqual(mine, theirs) {
+			t.Errorf("%s: the chart renders\n%s\nand the overlay\n%s", name, got[name], text)
+		}
 	}
 }
 
@@ -135,6 +153,7 @@ func TestAValueThatNothingReadsIsAnError(t *testing.T) {
 		"apiserver: {replica: 3}":         "replica",
 		"images: {pullPolicy: Sometimes}": "pullPolicy",
 		"networkPolicies: \"yes\"":        "networkPolicies",
+		"aggregated: {enable: true}":      "enable",
 	} {
 		if _, err := templated(t, values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want an error with %s", values, err, want)
