@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,6 +68,20 @@ func tool(ctx context.Context, args ...string) error {
 	return nil
 }
 
+// unreadable is the error for a file of which etcd's tool makes no data. Of what the tool prints, the line that says why is
+// repeated; the others are its log.
+func unreadable(file string, err error) error {
+	why, _, _ := strings.Cut(err.Error(), "\n")
+	why, _, _ = strings.Cut(why, "\t")
+	for line := range strings.Lines(err.Error()) {
+		if said, ok := strings.CutPrefix(line, "Error: "); ok {
+			why = strings.TrimSpace(said)
+		}
+	}
+	return fmt.Errorf("restore %s: etcd can't read it as a snapshot (%s). Nothing was changed; give a file that `dev snapshot` or "+
+		"`etcdctl snapshot save` wrote to its end", file, why)
+}
+
 // snapshot saves what etcd has now.
 func snapshot(ctx context.Context, l layout, file string, out io.Writer) error {
 	p, err := readPorts(l.ports())
@@ -105,7 +120,7 @@ func restore(ctx context.Context, l layout, file string, bump int64, out io.Writ
 		args = append(args, fmt.Sprintf("--bump-revision=%d", bump), "--mark-compacted")
 	}
 	if err := tool(ctx, args...); err != nil {
-		return err
+		return unreadable(file, err)
 	}
 	if err := os.RemoveAll(l.restored()); err != nil {
 		return fmt.Errorf("remove what an earlier restore left: %w", err)

@@ -1,7 +1,9 @@
 package plane
 
 import (
+	"errors"
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -36,5 +38,20 @@ func TestRestoredDataTakeThePlaceOfThoseOfEtcd(t *testing.T) {
 		}
 		has(l.etcd(), next)
 		has(l.replaced(), want)
+	}
+}
+
+// What etcd's tool says of a broken file is told in one sentence, without its log.
+func TestABrokenSnapshotIsToldInOneSentence(t *testing.T) {
+	for said, why := range map[string]string{
+		"exit status 1: 2026-01-01T00:00:00Z\tinfo\trestoring snapshot\t{\"path\": \"x\"}\nError: seek x: invalid argument\n": "(seek x: invalid argument)",
+		"exit status 2: panic: assertion failed: Page 359\n\ngoroutine 1 [running]:\n":                                        "exit status 2",
+		"exec: no such file": "(exec: no such file)",
+	} {
+		got := unreadable("backup.db", errors.New(said)).Error()
+		if !strings.HasPrefix(got, "restore backup.db: etcd can't read it as a snapshot ") || !strings.Contains(got, why) || strings.Contains(got, "restoring") ||
+			strings.Contains(got, "goroutine") || strings.Contains(got, "\n") {
+			t.Errorf("%q is told as %q", said, got)
+		}
 	}
 }
