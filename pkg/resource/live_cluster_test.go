@@ -42,7 +42,7 @@ type cluster struct {
 func newLiveCluster(t testing.TB) *cluster {
 	c := &cluster{
 		t:       t,
-		guard:   stream.New(stream.Options{}),
+		guard:   stream.New(stream.Options{CloseTimeout: time.Minute}),
 		version: 100,
 		objects: map[string]map[string]string{},
 		streams: map[string][]chan string{},
