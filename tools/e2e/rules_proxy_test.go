@@ -4,7 +4,7 @@ import "kapis.dev/ks-apiserver/tools/rules"
 
 // proxyRules are of what stands between a client and kube-apiserver.
 var proxyRules = []rules.Rule{
-	{"S13", "no identity that a client states in a header reaches kube-apiserver: impersonation is not offered, to the administrator either"},
+	{"S13", "no identity that a client states in a header reaches kube-apiserver; impersonation is not offered: a request with an `Impersonate-` header is 403, the administrator's too"},
 	{"S14", "no header that this server adds is dropped because a client lists it in Connection"},
 	{"S15", "after an upgrade that was refused, the connection ends, nothing that was sent after it reaches anybody, and no goroutine stays"},
 	{"S16", "an upgrade that is answered with a redirect or a success is a 502 without a Location"},
