@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 	"go.uber.org/goleak"
@@ -93,13 +92,10 @@ func TestACommandRunsAsItsCaller(t *testing.T) { // O1
 	}), false)
 	k := newKube(t, KubeOptions{Config: b.config()})
 	var shown strings.Builder
-	sizes, started := make(chan terminal.Size, 1), 0
-	sizes <- terminal.Size{Width: 80, Height: 24}
+	sizes, started := make(chan terminal.Size), 0
 	in, typing := io.Pipe()
 	go func() {
-		for len(sizes) > 0 {
-			time.Sleep(time.Millisecond)
-		}
+		sizes <- terminal.Size{Width: 80, Height: 24}
 		_, _ = io.WriteString(typing, "typed")
 		_ = typing.Close()
 	}()

@@ -129,10 +129,7 @@ func FuzzConditions(f *testing.F) {
 	f.Add("nodes", "conditions=role=master&paging=limit%3D2%2Cpage%3D1")
 	f.Add("pods", "conditions=ownerKind=Deployment,ownerName=web")
 	f.Fuzz(func(t *testing.T, kind, text string) {
-		values, err := url.ParseQuery(text)
-		if err != nil {
-			t.Skip()
-		}
+		values := (&url.URL{RawQuery: text}).Query() // as of a request: without what can't be parsed
 		q, err := conditions.Parse(kind, "", values)
 		if err != nil {
 			return
