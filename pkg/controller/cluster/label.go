@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,8 +51,11 @@ func (r *LabelReconciler) sync(ctx context.Context, name types.NamespacedName) e
 	}
 	want := map[string]bool{}
 	for i := range all.Items {
-		if l := &all.Items[i]; l.DeletionTimestamp.IsZero() && slices.Contains(l.Spec.Clusters, c.Name) {
-			want[clusterv1alpha1.LabelClusterLabelPrefix+l.Name] = true
+		l := &all.Items[i]
+		key := clusterv1alpha1.LabelClusterLabelPrefix + l.Name
+		// An object's name may be longer than a label's: then it is none, so that the others are put on the cluster all the same.
+		if l.DeletionTimestamp.IsZero() && slices.Contains(l.Spec.Clusters, c.Name) && validation.IsQualifiedName(key) == nil {
+			want[key] = true
 		}
 	}
 	before, changed := c.DeepCopy(), false

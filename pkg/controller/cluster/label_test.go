@@ -22,7 +22,8 @@ func label(name string, clusters ...string) *clusterv1alpha1.Label {
 func TestD4AClusterIsMarkedWithItsLabels(t *testing.T) {
 	const prefix = clusterv1alpha1.LabelClusterLabelPrefix
 	host := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "host", Labels: map[string]string{"own": "kept", prefix + "gone": ""}}}
-	c := controllertest.New(t, nil, host, label("a", "host"), label("b", "other"), label("c", "none", "host"))
+	c := controllertest.New(t, nil, host, label("a", "host"), label("b", "other"), label("c", "none", "host"),
+		label(strings.Repeat("long", 20), "host"))
 	r := &cluster.LabelReconciler{Client: c.Client}
 	for _, step := range []struct {
 		change func()
