@@ -88,7 +88,7 @@ test: test-servers ## everything: vet and lint, unit tests with -race, end-to-en
 
 .PHONY: test-unit
 test-unit: test-servers ## unit tests with -race
-	$(GO_TEST_RACE) ./cmd/... ./pkg/... ./tools/run/... ./tools/stack/... ./tools/tiers/... ./tools/bench/... ./tools/rules/... ./tools/pace/... ./tools/sbom/... ./tools/hostile/... ./tools/dashboard/...
+	$(GO_TEST_RACE) ./cmd/... ./pkg/... ./tools/run/... ./tools/stack/... ./tools/port/... ./tools/tiers/... ./tools/bench/... ./tools/rules/... ./tools/pace/... ./tools/sbom/... ./tools/hostile/... ./tools/dashboard/...
 	$(GO_TEST) ./tools/memory # -race would change what objects take
 	cd tools/dev && $(GO_TEST_RACE) $(DEV_PACKAGES)
 	cd tools/logins && $(GO_TEST) . ./oidc

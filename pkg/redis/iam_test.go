@@ -136,7 +136,7 @@ func TestLostRedisLocksNobodyOut(t *testing.T) {
 	}
 	waitFor(t, func() bool { return !b.alive(t, ended) })
 
-	server.stop()
+	server.Kill()
 	if !a.alive(t, s) || !b.alive(t, s) {
 		t.Error("a known session is refused")
 	}
@@ -151,7 +151,7 @@ func TestLostRedisLocksNobodyOut(t *testing.T) {
 		t.Errorf("refresh of a session elsewhere: %v", err)
 	}
 
-	server.start()
+	server.Start()
 	waitFor(t, func() bool { return a.redis.Place() == Prefix && b.redis.Place() == Prefix })
 	if _, err := a.refresh(t, next); err != nil {
 		t.Errorf("after Redis is back: %v", err)

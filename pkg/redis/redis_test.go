@@ -130,7 +130,7 @@ func TestLostRedisHeals(t *testing.T) {
 	follow(t, reader, k)
 	waitFor(t, func() bool { return k.version(goes.Name) != "" && reader.Place() == Prefix && reader.Fault() == nil })
 
-	s.stop()
+	s.Kill()
 	waitFor(t, func() bool { return reader.Place() == "" })
 	if err := reader.Fault(); err == nil || strings.Contains(err.Error(), password) {
 		t.Errorf("fault %v", err)
@@ -142,7 +142,7 @@ func TestLostRedisHeals(t *testing.T) {
 		t.Error("a known session is forgotten while Redis is lost")
 	}
 
-	s.start()
+	s.Start()
 	if err := deleteWhenBack(t, writer, goes.Name); err != nil {
 		t.Fatal(err)
 	}
@@ -165,14 +165,14 @@ func deleteWhenBack(t *testing.T, c *Sessions, name string) (err error) {
 func TestRedisThatIsDownAtTheStartComesLater(t *testing.T) {
 	s := newServer(t)
 	create(t, s.client(), "a")
-	s.stop()
+	s.Kill()
 	c, k := s.client(), newSink()
 	if c.Place() != "" || !errors.Is(c.Fault(), errNotYet) {
 		t.Error("good before the first contact")
 	}
 	follow(t, c, k)
 	waitFor(t, func() bool { return !errors.Is(c.Fault(), errNotYet) })
-	s.start()
+	s.Start()
 	waitFor(t, func() bool { return k.version(Prefix+"a") != "" && c.Place() == Prefix })
 }
 

@@ -79,7 +79,7 @@ func TestOnlyWhatWasSealedForItsNameIsASession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := newClient(t, Options{Addresses: []string{s.address}, Password: password, DB: 1, Keys: foreign})
+	other := newClient(t, Options{Addresses: []string{s.Address}, Password: password, DB: 1, Keys: foreign})
 	sealed := raw(t, c, victims.Name)["o"]
 	plain, err := json.Marshal(victims)
 	if err != nil {
@@ -119,7 +119,7 @@ func TestOnlyWhatWasSealedForItsNameIsASession(t *testing.T) {
 func TestSessionsOfAnOlderVersionCountForATime(t *testing.T) {
 	s := newServer(t)
 	strict := s.client()
-	c := newClient(t, Options{Addresses: []string{s.address}, Password: password, AcceptUnsealed: time.Now().Add(time.Hour)})
+	c := newClient(t, Options{Addresses: []string{s.Address}, Password: password, AcceptUnsealed: time.Now().Add(time.Hour)})
 	stays, goes := session("stays"), session("goes")
 	stays.UID, goes.UID = "uid-stays", "uid-goes"
 	unsealed(t, c, stays)
@@ -173,10 +173,10 @@ func TestSessionsOutliveTheKeyThatSealedThem(t *testing.T) {
 		return s
 	}
 	s := newServer(t)
-	before := newClient(t, Options{Addresses: []string{s.address}, Password: password, Keys: set(old)})
+	before := newClient(t, Options{Addresses: []string{s.Address}, Password: password, Keys: set(old)})
 	o := create(t, before, "a")
 	old.Retire = now.Add(-time.Second)
-	after := newClient(t, Options{Addresses: []string{s.address}, Password: password, Keys: set(old, next)})
+	after := newClient(t, Options{Addresses: []string{s.Address}, Password: password, Keys: set(old, next)})
 	got, err := after.Get(t.Context(), o.Name)
 	if err != nil {
 		t.Fatal(err)

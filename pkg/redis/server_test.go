@@ -3,11 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"os"
-	"os/exec"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +15,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/token"
+	"kapis.dev/ks-apiserver/tools/redisserver"
 )
 
 // TestMain fails when a goroutine is left. A closed pool that was probing a stopped server ends with its next probe, a second
@@ -40,64 +37,22 @@ func TestMain(m *testing.M) {
 
 // server is a real redis-server on loopback, which keeps its data when it is stopped.
 type server struct {
-	t       *testing.T
-	port    int
-	address string
-	dir     string
-	cmd     *exec.Cmd
+	*redisserver.Server
+	t *testing.T
 }
 
 const password = "canary-password"
 
 func newServer(t *testing.T) *server {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &server{t: t, port: l.Addr().(*net.TCPAddr).Port, address: l.Addr().String(), dir: t.TempDir()}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s.start()
-	t.Cleanup(s.stop)
-	return s
-}
-
-func (s *server) start() {
-	s.t.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		s.t.Fatal("install Debian's package redis-server (make test does)")
-	}
-	s.cmd = exec.Command(path, "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "yes",
-		"--appendfsync", "always", "--requirepass", password)
-	s.cmd.Stdout, s.cmd.Stderr = io.Discard, io.Discard
-	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	waitFor(s.t, func() bool {
-		c, err := net.DialTimeout("tcp", s.address, time.Second)
-		if err != nil {
-			return false
-		}
-		return c.Close() == nil
-	})
-}
-
-func (s *server) stop() {
-	if s.cmd != nil {
-		_ = s.cmd.Process.Kill() // it may have exited already
-		_ = s.cmd.Wait()         // it was killed
-		s.cmd = nil
-	}
+	return &server{Server: redisserver.New(t, "requirepass "+password), t: t}
 }
 
 func (s *server) client() *Sessions { return s.database(0) }
 
 // database returns Sessions in one of the server's databases.
 func (s *server) database(db int) *Sessions {
-	return newClient(s.t, Options{Addresses: []string{s.address}, Password: password, DB: db})
+	return newClient(s.t, Options{Addresses: []string{s.Address}, Password: password, DB: db})
 }
 
 // keys are the keys of all replicas of a test without others.

@@ -75,7 +75,7 @@ type aggregatedStack struct {
 
 func newAggregatedStack(t *testing.T) *aggregatedStack {
 	t.Helper()
-	own := freePort(t)
+	own := reservedPort(t)
 	address := balance(t, loopbackAlias(t), net.JoinHostPort("127.0.0.1", own))
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -35,15 +35,10 @@ type managerReplica struct {
 // newManager finds ports for one.
 func newManager(t *testing.T) *managerReplica {
 	t.Helper()
-	port := func() string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		return l.Addr().String()
+	address := func() string {
+		return net.JoinHostPort("127.0.0.1", reservedPort(t))
 	}
-	return &managerReplica{hook: port(), health: port()}
+	return &managerReplica{hook: address(), health: address()}
 }
 
 // start starts it on the control plane of dir, where webhooks are found at url.

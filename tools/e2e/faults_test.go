@@ -9,11 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"kapis.dev/ks-apiserver/tools/port"
 	"kapis.dev/ks-apiserver/tools/stack"
 )
 
@@ -45,7 +47,7 @@ func TestAStartThatCannotSucceedSaysWhyInOneLine(t *testing.T) {
 clusters: [{name: x, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: x, user: {}}]}`)
 	cluster := filepath.Join(product.Dir, "kubeconfig")
 	on := func(config string) []string {
-		return []string{"--config", config, "--kubeconfig", cluster, "--bind-address", "127.0.0.1", "--insecure-port", freePort(t)}
+		return []string{"--config", config, "--kubeconfig", cluster, "--bind-address", "127.0.0.1", "--insecure-port", reservedPort(t)}
 	}
 	for _, c := range []struct {
 		name, want string
@@ -56,7 +58,7 @@ clusters: [{name: x, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: 
 		{"no configuration", "none.yaml", []string{"--config", filepath.Join(dir, "none.yaml"), "--kubeconfig", cluster}},
 		{"no kubeconfig", "none.kubeconfig", []string{"--config", good, "--kubeconfig", filepath.Join(dir, "none.kubeconfig")}},
 		{"unreadable kubeconfig", "unknown.yaml", []string{"--config", good, "--kubeconfig", unknown}},
-		{"cluster down", "https://127.0.0.1:1", []string{"--config", good, "--kubeconfig", nowhere, "--bind-address", "127.0.0.1", "--insecure-port", freePort(t)}},
+		{"cluster down", "https://127.0.0.1:1", []string{"--config", good, "--kubeconfig", nowhere, "--bind-address", "127.0.0.1", "--insecure-port", reservedPort(t)}},
 		{"port taken", port, []string{"--config", good, "--kubeconfig", cluster, "--bind-address", "127.0.0.1", "--insecure-port", port}},
 		{"no certificate", "--tls-cert-file", []string{"--config", good, "--kubeconfig", cluster, "--bind-address", "127.0.0.1", "--insecure-port", "0",
 			"--secure-port", "1"}},
@@ -84,15 +86,13 @@ clusters: [{name: x, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: 
 	}
 }
 
-func freePort(t *testing.T) string {
+func reservedPort(t *testing.T) string {
 	t.Helper()
-	var lc net.ListenConfig
-	ln, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	p, err := port.Reserve()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
-	return fmt.Sprint(ln.Addr().(*net.TCPAddr).Port)
+	return strconv.Itoa(p)
 }
 
 func TestADeadAPIServiceConcernsItselfAlone(t *testing.T) { // U14, U15

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -82,12 +81,7 @@ func startKubeAPIServer(t *testing.T, issuer, audience string) kubeAPIServer {
 		return path
 	}
 	indented := "      " + strings.ReplaceAll(strings.TrimSpace(string(ca)), "\n", "\n      ")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
+	own := reservedPort(t)
 	pid, ok := product.Process("kube-apiserver")
 	if !ok {
 		t.Fatal("no kube-apiserver runs that could be copied")
@@ -98,7 +92,7 @@ func startKubeAPIServer(t *testing.T, issuer, audience string) kubeAPIServer {
 	}
 	args := strings.Split(strings.TrimSuffix(string(raw), "\x00"), "\x00")[1:]
 	args = slices.DeleteFunc(args, func(a string) bool { return strings.HasPrefix(a, "--audit-") })
-	args = append(args, fmt.Sprintf("--secure-port=%d", port),
+	args = append(args, fmt.Sprintf("--secure-port=%s", own),
 		"--authentication-config="+file("authentication.yaml", fmt.Sprintf(trusting, issuer, audience, indented)),
 		"--authentication-token-webhook-config-file="+file("webhook.kubeconfig", fmt.Sprintf(reviewing, product.TLSURL, base64.StdEncoding.EncodeToString(ca))),
 		"--authentication-token-webhook-version=v1", "--authentication-token-webhook-cache-ttl="+webhookCache.String())
@@ -121,7 +115,7 @@ func startKubeAPIServer(t *testing.T, issuer, audience string) kubeAPIServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin.Host = fmt.Sprintf("https://127.0.0.1:%d", port)
+	admin.Host = fmt.Sprintf("https://127.0.0.1:%s", own)
 	client, err := kubernetes.NewForConfig(admin)
 	if err != nil {
 		t.Fatal(err)

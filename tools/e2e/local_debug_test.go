@@ -76,8 +76,8 @@ func TestTrafficIsExchangedWithThisMachine(t *testing.T) {
 		_, here[name], _ = net.SplitHostPort(l.Addr().String())
 	}
 	for want, args := range map[string][]string{
-		"nothing listens on":            {"exchange", "--address", address, "--port", freePort(t), "--tls-port", here["https"]},
-		"nothing listens on " + address: {"exchange", "--address", address, "--port", here["http"], "--tls-port", freePort(t)},
+		"nothing listens on":            {"exchange", "--address", address, "--port", reservedPort(t), "--tls-port", here["https"]},
+		"nothing listens on " + address: {"exchange", "--address", address, "--port", here["http"], "--tls-port", reservedPort(t)},
 		"do not reach this machine":     {"exchange", "--address", "127.0.0.1", "--port", here["http"], "--tls-port", here["https"]},
 		"is not a port":                 {"exchange", "--address", address, "--port", "99999"},
 		"unknown argument":              {"exchange", "--addr", address},

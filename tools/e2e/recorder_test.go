@@ -107,7 +107,7 @@ func (r *recorder) start(t *testing.T) {
 	if err := os.WriteFile(strict, []byte(strings.Replace(string(text), "allowLoopback: true", "allowLoopback: false", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	port := freePort(t)
+	port := reservedPort(t)
 	if r.replica, err = product.Replica(context.Background(), "--kubeconfig", file, "--config", strict, "--secure-port="+port); err != nil {
 		t.Fatal(err)
 	}

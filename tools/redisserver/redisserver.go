@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"kapis.dev/ks-apiserver/tools/port"
 )
 
 // Server is one redis-server. It keeps its data while it is stopped.
@@ -35,17 +37,16 @@ func New(t testing.TB, options ...string) *Server {
 
 func start(t testing.TB, sentinel bool, options []string) *Server {
 	t.Helper()
-	address := freeAddress(t)
-	_, port, _ := net.SplitHostPort(address)
-	s := &Server{Address: address, t: t, dir: t.TempDir()}
+	own := reserve(t)
+	s := &Server{Address: net.JoinHostPort("127.0.0.1", own), t: t, dir: t.TempDir()}
 	// Sentinels and nodes of a Cluster write their state into a file of their own.
 	file := filepath.Join(s.dir, "redis.conf")
 	var text strings.Builder
 	for _, o := range options {
-		text.WriteString(strings.ReplaceAll(o, "{port}", port) + "\n")
+		text.WriteString(strings.ReplaceAll(o, "{port}", own) + "\n")
 	}
 	if !strings.Contains(text.String(), "tls-port") {
-		text.WriteString("port " + port + "\n")
+		text.WriteString("port " + own + "\n")
 	}
 	text.WriteString("bind 127.0.0.1\ndir " + s.dir + "\n")
 	if !sentinel {
@@ -63,29 +64,13 @@ func start(t testing.TB, sentinel bool, options []string) *Server {
 	return s
 }
 
-// freeAddress returns an address whose port plus 10000, where nodes of a Cluster talk to each other, is free too.
-func freeAddress(t testing.TB) string {
+func reserve(t testing.TB) string {
 	t.Helper()
-	var listener net.ListenConfig
-	for range 1000 {
-		l, err := listener.Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		address, port := l.Addr().String(), l.Addr().(*net.TCPAddr).Port
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if port > 55000 {
-			continue
-		}
-		if bus, err := listener.Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+10000))); err == nil {
-			_ = bus.Close()
-			return address
-		}
+	p, err := port.Reserve()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no free port")
-	return ""
+	return strconv.Itoa(p)
 }
 
 // Start starts a server that was killed.
@@ -194,7 +179,7 @@ func NewCluster(t testing.TB) []*Server {
 	var nodes []*Server
 	create := []string{"--cluster", "create"}
 	for range 6 {
-		n := New(t, "cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-node-timeout 2000")
+		n := New(t, "cluster-enabled yes", "cluster-port "+reserve(t), "cluster-config-file nodes.conf", "cluster-node-timeout 2000")
 		nodes = append(nodes, n)
 		create = append(create, n.Address)
 	}

@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"kapis.dev/ks-apiserver/tools/port"
 )
 
 const (
@@ -65,15 +66,11 @@ func (s *session) webhooks() ([]string, error) {
 		s.say("no admission webhooks, since the cluster may not reach this machine: ks-apiserver still judges what goes through it")
 		return []string{"--webhook-port=0"}, nil
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
+	own, err := port.Reserve()
 	if err != nil {
-		return nil, fmt.Errorf("find a free port for webhooks: %w", err)
+		return nil, fmt.Errorf("find a port for webhooks: %w", err)
 	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err = errors.Join(err, l.Close()); err != nil {
-		return nil, fmt.Errorf("find a free port for webhooks: %w", err)
-	}
-	return []string{"--webhook-port=" + port, "--webhook-url=https://127.0.0.1:" + port}, nil
+	return []string{"--webhook-port=" + strconv.Itoa(own), "--webhook-url=https://127.0.0.1:" + strconv.Itoa(own)}, nil
 }
 
 // awaitLogin waits until the admin can log in and a query works.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kapis.dev/ks-apiserver/tools/port"
 )
 
 const (
@@ -50,12 +52,10 @@ func program(t *testing.T, name string) string {
 func New(t *testing.T, people, groups []string) *Server {
 	t.Helper()
 	l := &Server{t: t, dir: t.TempDir()}
-	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
+	var err error
+	if l.port, err = port.Reserve(); err != nil {
 		t.Fatal(err)
 	}
-	l.port = ln.Addr().(*net.TCPAddr).Port
-	_ = ln.Close()
 	var data strings.Builder
 	fmt.Fprintf(&data, "dn: %[1]s\nobjectClass: domain\ndc: example\n\ndn: ou=people,%[1]s\nobjectClass: organizationalUnit\nou: people\n\n"+
 		"dn: ou=groups,%[1]s\nobjectClass: organizationalUnit\nou: groups\n\n", Base)

@@ -2,10 +2,8 @@ package stack
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -135,28 +133,4 @@ func (o *output) tail() string {
 		lines = append(lines[:len(lines):len(lines)], string(o.part))
 	}
 	return strings.Join(lines, "\n")
-}
-
-// freePorts finds n different ports of the loopback address that are free at this moment.
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	var open []io.Closer
-	defer func() {
-		for _, l := range open {
-			l.Close()
-		}
-	}()
-	for range n {
-		l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		open = append(open, l)
-		a, ok := l.Addr().(*net.TCPAddr)
-		if !ok {
-			return nil, errors.New("find a free port: the listener has no TCP address")
-		}
-		ports = append(ports, a.Port)
-	}
-	return ports, nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -176,17 +175,6 @@ func TestOutput(t *testing.T) {
 type failingWriter struct{}
 
 func (failingWriter) Write([]byte) (int, error) { return 0, os.ErrClosed }
-
-func TestFreePortsAreDifferent(t *testing.T) {
-	ports, err := freePorts(8)
-	if err != nil {
-		t.Fatal(err)
-	}
-	slices.Sort(ports)
-	if len(slices.Compact(ports)) != 8 || ports[0] == 0 {
-		t.Errorf("ports %v", ports)
-	}
-}
 
 func TestRepo(t *testing.T) {
 	inside, err := Repo(".")

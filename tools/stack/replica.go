@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"kapis.dev/ks-apiserver/tools/port"
 )
 
 // pollEvery is the pause between two checks whether a starting server is ready.
@@ -40,15 +42,15 @@ func (s *Stack) LoggedReplica(ctx context.Context, log io.Writer, extra ...strin
 	if err != nil {
 		return nil, fmt.Errorf("start a replica: %w", err)
 	}
-	ports, err := freePorts(1)
+	own, err := port.Reserve()
 	if err != nil {
 		return nil, fmt.Errorf("start a replica: %w", err)
 	}
 	// The last of several equal flags counts.
-	cmd.Args = append(cmd.Args, "--insecure-port="+strconv.Itoa(ports[0]), "--secure-port=0")
+	cmd.Args = append(cmd.Args, "--insecure-port="+strconv.Itoa(own), "--secure-port=0")
 	cmd.Args = append(cmd.Args, extra...)
 	out := newOutput(log)
-	r := &Replica{Server: Server{URL: "http://127.0.0.1:" + strconv.Itoa(ports[0])}}
+	r := &Replica{Server: Server{URL: "http://127.0.0.1:" + strconv.Itoa(own)}}
 	if err := s.adopt(r, cmd, out); err != nil {
 		return nil, fmt.Errorf("start a replica: %w", err)
 	}

@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"kapis.dev/ks-apiserver/tools/port"
 )
 
 const (
@@ -109,12 +111,16 @@ func prepare(o Options) (*Stack, *exec.Cmd, error) {
 			return nil, nil, err
 		}
 	}
-	ports, err := freePorts(2)
+	plain, err := port.Reserve()
+	if err != nil {
+		return nil, nil, err
+	}
+	secure, err := port.Reserve()
 	if err != nil {
 		return nil, nil, err
 	}
 	s := &Stack{Dir: dir, bin: bin, kubeconfig: filepath.Join(dir, "kubeconfig")}
-	args := []string{"--dir", dir, "--bin", bin, "--port", strconv.Itoa(ports[0]), "--tls-port", strconv.Itoa(ports[1])}
+	args := []string{"--dir", dir, "--bin", bin, "--port", strconv.Itoa(plain), "--tls-port", strconv.Itoa(secure)}
 	if o.Kubeconfig != "" {
 		if s.kubeconfig, err = filepath.Abs(o.Kubeconfig); err != nil {
 			return nil, nil, fmt.Errorf("find the kubeconfig %q: %w", o.Kubeconfig, err)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/tools/port"
 )
 
 const (
@@ -60,7 +61,7 @@ func isExecutable(path string) bool {
 // slapd starts a directory with these entries, as LDIF, below the usual ones.
 func slapd(t *testing.T, ldif string) *directory {
 	t.Helper()
-	d := &directory{t: t, dir: t.TempDir(), plain: freePort(t), tls: freePort(t)}
+	d := &directory{t: t, dir: t.TempDir(), plain: reservedPort(t), tls: reservedPort(t)}
 	d.certify()
 	if err := os.Mkdir(filepath.Join(d.dir, "db"), 0o700); err != nil {
 		t.Fatal(err)
@@ -264,14 +265,13 @@ func opened(t *testing.T, settings string) *Provider {
 	return p.(*Provider)
 }
 
-func freePort(t *testing.T) int {
+func reservedPort(t *testing.T) int {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	p, err := port.Reserve()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port
+	return p
 }
 
 // certify generates an authority, and the server's certificate.

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -228,21 +227,13 @@ func TestTLSStaysAsItIsWhenTheCertificateChanges(t *testing.T) {
 		}
 	}
 	certificate()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := ln.Addr().String()
-	_ = ln.Close()
-	_, port, _ := net.SplitHostPort(at)
-	if n, err := strconv.Atoi(port); err != nil || n == 0 {
-		t.Fatal(err)
-	}
+	secure := reservedPort(t)
+	at := net.JoinHostPort("127.0.0.1", secure)
 	differently(
 		t,
 		func(map[string]any) {},
 		"--bind-address=127.0.0.1",
-		"--secure-port="+port,
+		"--secure-port="+secure,
 		"--tls-cert-file="+filepath.Join(dir, "tls.crt"),
 		"--tls-private-key="+filepath.Join(dir, "tls.key"),
 	)

@@ -12,10 +12,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"kapis.dev/ks-apiserver/tools/port"
 )
 
 // cas is a CAS server whose answer to a validation a test writes.
@@ -163,7 +166,7 @@ func newDirectory(t *testing.T, person string) *directory {
 	if out, err := exec.CommandContext(t.Context(), systemProgram(t, "slapadd"), "-q", "-f", conf, "-l", data).CombinedOutput(); err != nil {
 		t.Fatalf("slapadd: %v\n%s", err, out)
 	}
-	behind := freeAddress(t)
+	behind := net.JoinHostPort("127.0.0.1", reservedPort(t))
 	cmd := exec.Command(systemProgram(t, "slapd"), "-d", "0", "-f", conf, "-h", "ldap://"+behind+"/")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -204,14 +207,14 @@ func (d *directory) relay(ln net.Listener, behind string) {
 	}
 }
 
-func freeAddress(t *testing.T) string {
+// reservedPort returns the port of a server that is told it.
+func reservedPort(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	p, err := port.Reserve()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
-	return ln.Addr().String()
+	return strconv.Itoa(p)
 }
 
 func systemProgram(t *testing.T, name string) string {
