@@ -21,6 +21,7 @@ import (
 // TestMain fails when a goroutine is left. A closed pool that was probing a stopped server ends with its next probe, a second
 // later, which is longer than goleak's default wait.
 func TestMain(m *testing.M) {
+	callTimeout = time.Minute
 	code := m.Run()
 	var left error
 	for range 5 {
