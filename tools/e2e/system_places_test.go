@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 	"testing"
 )
 
@@ -46,9 +48,10 @@ func TestWhoManagesWorkspacesComesToNothingOfTheSystem(t *testing.T) {
 	eventually(t, "and of a namespace",
 		u.accepts(http.StatusOK, http.MethodPost, iamRoute+"/namespaces/"+project+"/namespacemembers", []obj{{"username": name, "roleRef": "admin"}}))
 
+	eventually(t, "the namespace has joined the system's workspace", a.has("/api/v1/namespaces/"+system, `"kubesphere.io/workspace":"system-workspace"`))
 	for _, ns := range []string{"kube-system", "kubesphere-system", system} {
 		for _, patch := range []string{
-			`{"metadata":{"labels":{"kubesphere.io/managed":"true"}}}`, `{"metadata":{"labels":{"kubesphere.io/workspace":"` + w + `"}}}`,
+			`{"metadata":{"labels":{"kubesphere.io/managed":null}}}`, `{"metadata":{"labels":{"kubesphere.io/workspace":"` + w + `"}}}`,
 			`{"metadata":{"labels":{"kubesphere.io/protected-resource":"x"}}}`, `{"metadata":{"annotations":{"kubesphere.io/creator":"` + name + `"}}}`,
 		} {
 			u.must(t, http.StatusForbidden, http.MethodPatch, "/api/v1/namespaces/"+ns, patch, asMerge)
@@ -155,4 +158,51 @@ func TestAGroupOfAWorkspaceIsBoundNowhereElse(t *testing.T) {
 	a.create(t, iamAPI+"/workspacerolebindings", binding("WorkspaceRole", w+"-viewer", obj{workspaceLabel: w}))
 	eventually(t, "the namespace is known to be of the workspace",
 		a.accepts(http.StatusCreated, http.MethodPost, iamAPI+"/namespaces/"+ns+"/rolebindings", binding("Role", "viewer", nil)))
+}
+
+// D8: the console lists the namespaces of the system apart from those of users, and nobody deletes one by its row's menu.
+func TestD8NamespacesOfTheSystemAreInItsWorkspace(t *testing.T) {
+	a, project, part := admin(t), unique("plain"), "kubesphere-"+unique("part")
+	for _, ns := range []string{project, part} {
+		a.create(t, "/api/v1/namespaces", obj{"apiVersion": "v1", "kind": "Namespace", "metadata": obj{"name": ns}})
+	}
+	names := func(ctx context.Context, selector string) (map[string]bool, error) {
+		r, err := a.do(ctx, http.MethodGet, kapis+"/namespaces?sortBy=createTime&limit=-1&labelSelector="+url.QueryEscape(selector), nil)
+		if err != nil {
+			return nil, err
+		}
+		found := map[string]bool{}
+		for _, o := range decode[list](t, r.body).Items {
+			found[o.Metadata.Name] = true
+		}
+		return found, nil
+	}
+	eventually(t, "they are listed apart", func(ctx context.Context) error {
+		system, err := names(ctx, "kubesphere.io/workspace=system-workspace")
+		if err != nil {
+			return err
+		}
+		users, err := names(ctx, "kubesphere.io/workspace!=system-workspace,!kubesphere.io/devopsproject")
+		if err != nil {
+			return err
+		}
+		for _, ns := range []string{"default", "kube-system", "kube-public", "kube-node-lease", part} {
+			if !system[ns] || users[ns] {
+				return fmt.Errorf("%s is among the system's: %t, among those of users: %t", ns, system[ns], users[ns])
+			}
+		}
+		if system[project] || !users[project] {
+			return fmt.Errorf("%s is among the system's: %t, among those of users: %t", project, system[project], users[project])
+		}
+		return nil
+	})
+	for _, path := range []string{"/api/v1/namespaces/" + part, tenants + "/workspaces/system-workspace/namespaces/" + part} {
+		if r := a.must(t, http.StatusForbidden, http.MethodDelete, path, nil); !strings.Contains(string(r.body), "protected") {
+			t.Errorf("DELETE %s: %s, want a reason", path, r.body)
+		}
+	}
+	// Who may do everything takes it out, and it stays out.
+	out := `{"metadata":{"labels":{"kubesphere.io/workspace":null,"kubesphere.io/protected-resource":null}}}`
+	a.must(t, http.StatusOK, http.MethodPatch, "/api/v1/namespaces/"+part, out, asMerge)
+	a.must(t, http.StatusOK, http.MethodDelete, "/api/v1/namespaces/"+part, nil)
 }

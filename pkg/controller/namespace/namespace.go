@@ -1,5 +1,5 @@
 // Package namespace reconciles the built-in roles of a managed Namespace and the right of its creator, and makes sure that no
-// owner deletes the namespace with it.
+// owner deletes the namespace with it. The system's own namespaces join the system's workspace.
 //
 // The annotation kubesphere.io/creator is written by clients. It counts once, when the namespace gets its roles for the first
 // time, in an existing workspace, and for an existing user. The admission policy creator.namespaces.kapis.dev makes sure that
@@ -39,7 +39,7 @@ const (
 	// AnnotationInitialized says, with the value "true", that the namespace got its first roles, and its creator the right that they were
 	// due. This happens once: a creator whose binding was removed, or who has left, gets none. Neither does the creator of a namespace
 	// that was first seen in a workspace and not managed: otherwise a user who was removed from the workspace would be back when the
-	// namespace becomes managed (S67).
+	// namespace becomes managed (S67). A namespace of the system has joined the system's workspace when it is there.
 	AnnotationInitialized = "kapis.dev/initialized"
 
 	// workspaceField is this controller's index of namespaces by workspace.
@@ -87,6 +87,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 func (r *Reconciler) sync(ctx context.Context, ns *metav1.PartialObjectMetadata) error {
 	if err := r.free(ctx, ns); err != nil || !ns.DeletionTimestamp.IsZero() {
+		return err
+	}
+	if err := r.joinSystem(ctx, ns); err != nil {
 		return err
 	}
 	workspace, err := r.workspace(ctx, ns)
@@ -181,17 +184,23 @@ func namespaceOf(_ context.Context, role client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: role.GetNamespace()}}}
 }
 
-// workspaceOf is the index function of workspaceField.
+// workspaceOf is the index function of workspaceField; "" are the namespaces in no workspace.
 func workspaceOf(o client.Object) []string {
-	if w := o.GetLabels()[tenantv1beta1.LabelWorkspace]; w != "" {
-		return []string{w}
-	}
-	return nil
+	return []string{o.GetLabels()[tenantv1beta1.LabelWorkspace]}
 }
 
-// inWorkspace returns the namespaces of a workspace.
+// inWorkspace returns the namespaces of a workspace, and of the system's also those that may join it.
 func (r *Reconciler) inWorkspace(ctx context.Context, w client.Object) []reconcile.Request {
-	return r.list(ctx, client.MatchingFields{workspaceField: w.GetName()})
+	in := r.list(ctx, client.MatchingFields{workspaceField: w.GetName()})
+	if w.GetName() != tenantv1beta1.SystemWorkspace {
+		return in
+	}
+	for _, of := range r.list(ctx, client.MatchingFields{workspaceField: ""}) {
+		if tenantv1beta1.IsSystemNamespace(of.Name) {
+			in = append(in, of)
+		}
+	}
+	return in
 }
 
 // patterned returns the namespaces that a pattern of roles may concern.

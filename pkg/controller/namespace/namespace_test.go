@@ -77,10 +77,12 @@ func (f *fixture) role(name string) *iamv1beta1.Role {
 }
 
 // bound returns the subjects that are bound in the namespace p.
-func (f *fixture) bound() string {
+func (f *fixture) bound() string { f.T.Helper(); return f.boundIn("p") }
+
+func (f *fixture) boundIn(namespace string) string {
 	f.T.Helper()
 	list := &iamv1beta1.RoleBindingList{}
-	if err := f.Client.List(context.Background(), list, client.InNamespace("p")); err != nil {
+	if err := f.Client.List(context.Background(), list, client.InNamespace(namespace)); err != nil {
 		f.T.Fatal(err)
 	}
 	var out []string
