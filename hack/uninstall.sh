@@ -23,23 +23,41 @@ remove() {
   echo "Deleted $# objects: $(for file in "$@"; do title "$file"; done | awk '{n[$1]++} END{for (k in n) {printf "%s%d %s", s, n[k], k; s=", "}}')."
 }
 
-# release CRD takes our finalizers off all objects of a kind. A kind that is gone already has none.
+# finalized CRD prints the objects of a kind that have finalizers of ours: their other finalizers, a tab, and the object's name as JSON.
+# A kind that is gone already has none.
+finalized() {
+  { "${KUBECTL[@]}" get "$1" --all-namespaces --ignore-not-found -o go-template='{{range .items}}{{if .metadata.finalizers}}{{printf "{\"apiVersion\":%q,\"kind\":%q,\"metadata\":{\"name\":%q" .apiVersion .kind .metadata.name}}{{with .metadata.namespace}}{{printf ",\"namespace\":%q" .}}{{end}}}}{{range .metadata.finalizers}} {{.}}{{end}}{{"\n"}}{{end}}{{end}}' 2>/dev/null || true; } |
+    awk '{
+      others = ""; ours = 0
+      for (i = 2; i <= NF; i++) {
+        if ($i ~ /^finalizers\.kubesphere\.io\// || $i == "finalizer.cluster.kubesphere.io" || $i == "kubesphere.io/cascading-deletion") ours = 1
+        else others = others (others == "" ? "" : ",") "\"" $i "\""
+      }
+      if (ours) print others "\t" $1
+    }'
+}
+
+# release CRD takes our finalizers off all objects of a kind: one kubectl for hundreds of them, and a few at a time, since there may be
+# one object for each user of a company. Some may go meanwhile, which kubectl calls an error; so what is left is looked for again.
 release() {
-  local namespace name finalizers finalizer others
-  { "${KUBECTL[@]}" get "$1" --all-namespaces --ignore-not-found -o go-template='{{range .items}}{{if .metadata.finalizers}}{{with .metadata.namespace}}{{.}}{{else}}-{{end}} {{.metadata.name}}{{range .metadata.finalizers}} {{.}}{{end}}{{"\n"}}{{end}}{{end}}' 2>/dev/null || true; } |
-    while read -r namespace name finalizers; do
-      others=
-      for finalizer in $finalizers; do
-        case $finalizer in
-        finalizers.kubesphere.io/* | finalizer.cluster.kubesphere.io | kubesphere.io/cascading-deletion) ;;
-        *) others+=${others:+,}\"$finalizer\" ;;
-        esac
-      done
-      # It may go meanwhile.
-      [[ $namespace != - ]] || namespace=
-      "${KUBECTL[@]}" patch "$1" "$name" ${namespace:+--namespace "$namespace"} --type=merge -p "{\"metadata\":{\"finalizers\":[$others]}}" >/dev/null ||
-        [[ -z $("${KUBECTL[@]}" get "$1" "$name" ${namespace:+--namespace "$namespace"} --ignore-not-found -o name 2>/dev/null) ]]
-    done
+  local kind=$1 round others file folder=$work/release
+  for round in 1 2 3 4; do
+    rm -rf "$folder"
+    mkdir "$folder"
+    finalized "$kind" >"$folder/all"
+    [[ -s $folder/all ]] || return 0
+    [[ $round != 4 ]] || break
+    while IFS= read -r others; do
+      rm -f "$folder"/part.*
+      awk -F'\t' -v others="$others" '$1 == others {print $2}' "$folder/all" | split -l 500 -a 4 --additional-suffix=.json - "$folder/part."
+      for file in "$folder"/part.*; do printf '%s\0' "$file"; done |
+        xargs -0 -P 4 -n 1 "${KUBECTL[@]}" patch --type=merge -p "{\"metadata\":{\"finalizers\":[$others]}}" -o name -f >/dev/null 2>>"$folder/errors" || true
+    done < <(cut -f 1 "$folder/all" | sort -u)
+    cp "$folder/errors" "$work/errors"
+  done
+  echo "Removing the finalizers of $(wc -l <"$folder/all") objects of $kind failed. kubectl said:" >&2
+  head -n 5 "$work/errors" >&2
+  return 1
 }
 
 "${KUBECTL[@]}" get --raw=/version >/dev/null # says what is wrong with the cluster, once
