@@ -285,6 +285,7 @@ func (d *deployment) underLoad() {
 		})
 		d.rolledOut(apiserver)
 	})
+	d.controlPlaneUnderLoad(l)
 	l.checkWatches(d.t)
 	l.stop()
 	d.kubectl("delete", "configmap", "load")

@@ -335,15 +335,29 @@ func (l *load) counts() (sent, refused int, failed []string) {
 // and after.
 func (l *load) during(t *testing.T, allowed int, f func()) {
 	t.Helper()
+	if more := l.failedDuring(t, f); len(more) > allowed {
+		t.Errorf("%d requests have failed, and %d may:\n%s", len(more), allowed, strings.Join(more, "\n"))
+	}
+}
+
+// duringOf is during, where any number of requests may fail that may says may.
+func (l *load) duringOf(t *testing.T, may func(failure string) bool, f func()) {
+	t.Helper()
+	if more := slices.DeleteFunc(l.failedDuring(t, f), may); len(more) > 0 {
+		t.Errorf("%d requests have failed that may not:\n%s", len(more), strings.Join(more, "\n"))
+	}
+}
+
+// failedDuring does f under the load, and returns what has failed meanwhile.
+func (l *load) failedDuring(t *testing.T, f func()) []string {
+	t.Helper()
 	l.round(t)
 	sent, refused, failed := l.counts()
 	f()
 	l.round(t)
 	sentNow, refusedNow, failedNow := l.counts()
 	t.Logf("%d requests, %d failed, %d connections refused and tried again", sentNow-sent, len(failedNow)-len(failed), refusedNow-refused)
-	if more := failedNow[len(failed):]; len(more) > allowed {
-		t.Errorf("%d requests have failed, and %d may:\n%s", len(more), allowed, strings.Join(more, "\n"))
-	}
+	return failedNow[len(failed):]
 }
 
 // round waits until some requests more have been sent.

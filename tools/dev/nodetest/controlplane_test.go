@@ -1,0 +1,95 @@
+package nodetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// controlPlaneUnderLoad does what happens to a control plane, while clients ask all the time.
+func (d *deployment) controlPlaneUnderLoad(l *load) {
+	d.t.Run("ACompactionOfEtcdFailsNothing", d.with(func(d *deployment) { l.during(d.t, 0, d.compacted) }))
+	d.t.Run("AKilledLeaderFailsWritesThatAskItAlone", d.with(func(d *deployment) { l.duringOf(d.t, asksWebhook, d.killLeader) }))
+}
+
+// asksWebhook reports whether kube-apiserver refused a write because the webhook of a replica that was killed did not answer.
+func asksWebhook(failure string) bool {
+	return strings.Contains(failure, "PATCH /apis/iam.kubesphere.io/") && strings.Contains(failure, "failed calling webhook")
+}
+
+// compacted makes etcd forget all versions but the last, as kube-apiserver does every five minutes with those that are older than five.
+func (d *deployment) compacted() {
+	text, err := os.ReadFile(filepath.Join(d.dir, "run", "ports.json"))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	var ports struct{ Etcd int }
+	if err := json.Unmarshal(text, &ports); err != nil {
+		d.t.Fatal(err)
+	}
+	etcdctl := func(args ...string) string {
+		d.t.Helper()
+		pki := filepath.Join(d.dir, "pki", "etcd-")
+		out, err := d.run("", "dev", append([]string{"etcdctl", "--endpoints=https://127.0.0.1:" + strconv.Itoa(ports.Etcd), "--cacert=" + pki + "ca.crt",
+			"--cert=" + pki + "client.crt", "--key=" + pki + "client.key"}, args...)...)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		return out
+	}
+	var status []struct {
+		Status struct{ Header struct{ Revision int64 } }
+	}
+	out := etcdctl("endpoint", "status", "--write-out=json")
+	if err := json.Unmarshal([]byte(out), &status); err != nil || len(status) != 1 || status[0].Status.Header.Revision == 0 {
+		d.t.Fatalf("the status of etcd: %v %s", err, out)
+	}
+	etcdctl("compaction", "--physical", strconv.FormatInt(status[0].Status.Header.Revision, 10))
+}
+
+// killLeader ends the leader of ks-controller-manager without a chance to give the lease back.
+func (d *deployment) killLeader() {
+	was := d.leader()
+	for _, pod := range d.pods(manager) {
+		if pod.Metadata.Name != was {
+			continue
+		}
+		if err := syscall.Kill(d.pidIn(pod, manager), syscall.SIGKILL); err != nil {
+			d.t.Fatal(err)
+		}
+		d.eventually("it is started again", func() error {
+			for _, now := range d.pods(manager) {
+				if now.Metadata.Name == was && now.Status.ContainerStatuses[0].RestartCount > 0 {
+					return nil
+				}
+			}
+			return fmt.Errorf("%s has not been", was)
+		})
+	}
+	d.rolledOut(manager)
+	d.leads()
+}
+
+// leads waits until the leader has met a new user.
+func (d *deployment) leads() {
+	const users = "/apis/iam.kubesphere.io/v1beta1/users"
+	d.eventually("a user is made", func() error {
+		if code, text := d.try(d.service, http.MethodPost, users, userJSON("led", "Str0ng-enough")); code != http.StatusCreated {
+			return fmt.Errorf("%d %s", code, text)
+		}
+		return nil
+	})
+	d.eventually("a leader has met the user", func() error {
+		code, text := d.try(d.service, http.MethodGet, users+"/led", "")
+		if code != http.StatusOK || !strings.Contains(strings.ReplaceAll(text, " ", ""), `"state":"Active"`) {
+			return fmt.Errorf("%d %s", code, text)
+		}
+		return nil
+	})
+	d.ask(http.StatusOK, d.service, http.MethodDelete, users+"/led", "")
+}
