@@ -15,11 +15,24 @@ import (
 func (d *deployment) controlPlaneUnderLoad(l *load) {
 	d.t.Run("ACompactionOfEtcdFailsNothing", d.with(func(d *deployment) { l.during(d.t, 0, d.compacted) }))
 	d.t.Run("AKilledLeaderFailsWritesThatAskItAlone", d.with(func(d *deployment) { l.duringOf(d.t, asksWebhook, d.killLeader) }))
+	d.t.Run("ARestartOfKubeAPIServerFailsNoQuery", d.with(func(d *deployment) { l.duringOf(d.t, asksKubeAPIServer, func() { d.restartKubeAPIServer(l) }) }))
 }
 
 // asksWebhook reports whether kube-apiserver refused a write because the webhook of a replica that was killed did not answer.
 func asksWebhook(failure string) bool {
 	return strings.Contains(failure, "PATCH /apis/iam.kubesphere.io/") && strings.Contains(failure, "failed calling webhook")
+}
+
+// asksKubeAPIServer reports whether a failed request needed kube-apiserver: those that it answers itself, and the opening and ending of
+// sessions.
+func asksKubeAPIServer(failure string) bool {
+	_, what, _ := strings.Cut(failure, " ") // the time of day
+	for _, begin := range []string{"GET /api", "PATCH /api", "a login:", "the watch of /api/"} {
+		if strings.HasPrefix(what, begin) {
+			return true
+		}
+	}
+	return false
 }
 
 // compacted makes etcd forget all versions but the last, as kube-apiserver does every five minutes with those that are older than five.
@@ -92,4 +105,29 @@ func (d *deployment) leads() {
 		return nil
 	})
 	d.ask(http.StatusOK, d.service, http.MethodDelete, users+"/led", "")
+}
+
+// restartKubeAPIServer kills kube-apiserver, which the supervisor of the control plane starts again, and waits until writes that ask a
+// webhook and logins are as before.
+func (d *deployment) restartKubeAPIServer(l *load) {
+	l.mu.Lock()
+	l.restarted = true
+	l.mu.Unlock()
+	d.kill(d.processOf("kube-apiserver"))
+	d.eventually("kube-apiserver is ready", func() error {
+		resp, err := d.kube.client.Get(d.kube.server + "/readyz")
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("it says %s", resp.Status)
+		}
+		return nil
+	})
+	d.leads()
+	d.eventually("a login counts", func() error {
+		_, err := (&load{base: d.service, login: d.login}).logIn(l.client(false))
+		return err
+	})
 }

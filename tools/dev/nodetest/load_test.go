@@ -35,6 +35,7 @@ type load struct {
 	seen          map[string][]string        // watch -> versions, in the order of their events
 	gaps          map[string][][2]int        // watch -> from which version to which a list stood in for events
 	streams       int
+	restarted     bool // kube-apiserver has been, and knows no version from before: a client lists again
 }
 
 // The objects that are written and watched, a merge patch of each, and the lists that are read.
@@ -290,12 +291,19 @@ func (l *load) connect(ctx context.Context, c *http.Client, path, from string) (
 			}
 		case event.Object.Code == http.StatusServiceUnavailable:
 			return from, nil // the server is stopping
-		case event.Object.Code == http.StatusGone && strings.HasPrefix(path, "/kapis/"):
-			return "", nil // a replica has the history since its own start
+		case event.Object.Code == http.StatusGone && l.forgets(path):
+			return "", nil
 		default:
 			return "", fmt.Errorf("it says %d %s", event.Object.Code, event.Object.Message)
 		}
 	}
+}
+
+// forgets reports whether a watch may be told to list again: a replica has the history since its own start, and so has kube-apiserver.
+func (l *load) forgets(path string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.restarted || strings.HasPrefix(path, "/kapis/")
 }
 
 // relist does what a client does after a 410: its list stands in for the events up to its version.

@@ -360,7 +360,7 @@ func (p *plane) processOf(role string) int {
 	return pid
 }
 
-// findProcess finds a program of this control plane's node: by its mark in the environment, and its arguments.
+// findProcess finds a program of this control plane, or of its node: by its mark in the environment, and its arguments.
 func (p *plane) findProcess(role string) (int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -377,7 +377,12 @@ func (p *plane) findProcess(role string) (int, error) {
 		}
 		cmdline, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
 		args := strings.Split(string(cmdline), "\x00")
-		if len(args) > 1 && (args[0] == role || (filepath.Base(args[0]) == "node" && args[1] == role)) {
+		if len(args) < 2 {
+			continue
+		}
+		// The components of the control plane are roles of one program.
+		program := filepath.Base(args[0])
+		if args[0] == role || (program == "node" && args[1] == role) || (program == "dev" && args[1] == role && role != "up") {
 			return pid, nil
 		}
 	}
