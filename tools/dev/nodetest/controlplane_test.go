@@ -110,6 +110,7 @@ func (d *deployment) leads() {
 // restartKubeAPIServer kills kube-apiserver, which the supervisor of the control plane starts again, and waits until writes that ask a
 // webhook and logins are as before.
 func (d *deployment) restartKubeAPIServer(l *load) {
+	before := l.newest()
 	l.mu.Lock()
 	l.restarted = true
 	l.mu.Unlock()
@@ -130,4 +131,9 @@ func (d *deployment) restartKubeAPIServer(l *load) {
 		_, err := (&load{base: d.service, login: d.login}).logIn(l.client(false))
 		return err
 	})
+	l.caughtUp(d.t)
+	after := l.newest()
+	l.mu.Lock()
+	l.outage = [2]int{before, after}
+	l.mu.Unlock()
 }

@@ -234,6 +234,8 @@ func (d *deployment) underLoad() {
 	made := d.kubectlIn(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"load"},"data":{"number":"0"}}`,
 		"create", "--filename=-", "--output=jsonpath={.metadata.resourceVersion}")
 	l := startLoad(d.t, d.service, d.token, made, d.login)
+	defer d.kubectl("delete", "configmap", "load")
+	defer l.stop()
 	step := func(name string, allowed int, f func(*deployment)) {
 		d.t.Run(name, d.with(func(d *deployment) { l.during(d.t, allowed, func() { f(d) }) }))
 	}
@@ -287,8 +289,6 @@ func (d *deployment) underLoad() {
 	})
 	d.controlPlaneUnderLoad(l)
 	l.checkWatches(d.t)
-	l.stop()
-	d.kubectl("delete", "configmap", "load")
 }
 
 // evicted evicts a pod, as draining a node does: again while the disruption budget refuses.
