@@ -386,6 +386,7 @@ func TestAnInstallationOfTheChartIsServedUnchanged(t *testing.T) {
 			return nil
 		})
 	})
+	t.Run("and it goes back", i.goesBack)
 }
 
 // adminSetsHisPassword goes on as the console does, whose first page after the chart's admin has logged in is that of a new password.
