@@ -85,8 +85,12 @@ func balance(t *testing.T, host string, to ...string) string {
 	go func() {
 		for {
 			in, err := l.Accept()
-			if err != nil {
+			if errors.Is(err, net.ErrClosed) {
 				return
+			}
+			if err != nil { // such as a lack of memory, which passes
+				fmt.Fprintln(os.Stderr, "accept a connection:", err)
+				continue
 			}
 			go func() {
 				defer in.Close()
