@@ -89,7 +89,7 @@ func TestWhatReadsUnredactedObjectsIsListed(t *testing.T) {
 		".Unredacted()": {
 			"pkg/store/index/decoder.go":                    "tells those that follow a kind",
 			"pkg/kapis/iam/user/update.go":                  "compares a user with what he becomes",
-			"pkg/kapis/dynamic/guard.go":                    "compares an object with what it becomes",
+			"pkg/kapis/dynamic/escalation_check.go":         "compares an object with what it becomes",
 			"pkg/kapis/dynamic/live_read.go":                "keeps hidden fields where an object is written back",
 			"pkg/kapis/config/platformconfigs.go":           "reads the Secret that a configuration is kept in",
 			"pkg/kapis/config/settings.go":                  "reads the ConfigMap that a setting is kept in",
@@ -98,13 +98,13 @@ func TestWhatReadsUnredactedObjectsIsListed(t *testing.T) {
 			"pkg/kapis/resources/kubeconfig/certificate.go": "answers the kubeconfig that a Secret of the caller holds",
 		},
 		".RoundTrip(": {
-			"pkg/caller/caller.go":         "makes a Raw of it",
-			"pkg/kapis/dynamic/send.go":    "makes a Response of it",
-			"pkg/kapis/operations/jobs.go": "asks for Jobs, of which nothing is hidden",
-			"pkg/proxy/exec_spdy.go":       "upgrades to a command's streams, and reads at most a Status",
-			"pkg/proxy/send.go":            "is the way itself",
-			"pkg/proxy/redact.go":          "redacts the watch that it opens",
-			"pkg/registry/guard.go":        "asks registries",
+			"pkg/caller/caller.go":              "makes a Raw of it",
+			"pkg/kapis/dynamic/send.go":         "makes a Response of it",
+			"pkg/kapis/operations/jobs.go":      "asks for Jobs, of which nothing is hidden",
+			"pkg/proxy/exec_spdy.go":            "upgrades to a command's streams, and reads at most a Status",
+			"pkg/proxy/send.go":                 "is the way itself",
+			"pkg/proxy/redact.go":               "redacts the watch that it opens",
+			"pkg/registry/bounded_transport.go": "asks registries",
 		},
 	} {
 		found := callers(t, call)
