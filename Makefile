@@ -35,7 +35,7 @@ export GOFLAGS := $(strip $(shell go env GOFLAGS) -trimpath)
 
 GOLANGCI_LINT_VERSION := v2.15.0
 
-# The packages of tools/dev that do not import Kubernetes itself, which would be compiled anew for -race.
+# The packages of tools/dev that do not import Kubernetes itself, which would be compiled again for -race.
 DEV_PACKAGES := ./internal/kubelet/... ./internal/pki/... ./internal/plane/... ./internal/process/... ./internal/realnode/... ./pause/...
 # Those that are only linted: the test of the real node is run by test-node.
 DEV_LINTED := $(DEV_PACKAGES) ./nodetest/...

@@ -107,7 +107,7 @@ echo "Applying roles, admission policies, service accounts and the console's OAu
 render config/install "$work/policies"
 cp -r "$work/policies" "$work/install"
 leave_foreign "$work/install"
-# The configuration is made once; from then on it is its owner's to edit. None is made beside the ConfigMap of an older installation, since the Secret
+# The configuration is made once; from then on it is its owner's to edit. None is made in addition to the ConfigMap of an older installation, since the Secret
 # would count in its place.
 there=$("${KUBECTL[@]}" -n kubesphere-system get secret/kubesphere-config configmap/kubesphere-config --ignore-not-found -o name)
 if config=$(grep -lx '  name: kubesphere-config' "$work"/install/*) && [[ -n $there ]]; then rm "$config"; fi

@@ -93,7 +93,7 @@ func (q *escalationCheck) join(group string) error {
 	if native, err := q.namedGroup(group); err != nil {
 		return err
 	} else if native {
-		return q.mayBindGroup(group, "bindings of rbac.authorization.k8s.io name the group, and whoever is in it has what they grant")
+		return q.mayBindGroup(group, "bindings of rbac.authorization.k8s.io name the group, and its members have what they grant")
 	}
 	for _, g := range q.guard.Known.grantsOf(group) {
 		switch missing, found := q.missingOf(g.scope, g.role); {

@@ -84,7 +84,7 @@ func (q *escalationCheck) unnamed(groups []string) error {
 		return q.refuse("bindings of rbac.authorization.k8s.io name this user, who would have what they grant: take another name, or be" +
 			" given the verb bind on users")
 	}
-	return q.refuse("bindings of rbac.authorization.k8s.io name this user, and whoever logs in as the user has what they grant: ask a" +
+	return q.refuse("bindings of rbac.authorization.k8s.io name this user, and every login as the user has what they grant: ask a" +
 		" user who has the verb bind on users")
 }
 

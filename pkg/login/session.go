@@ -205,7 +205,7 @@ func (s *Session) refresh(ctx context.Context, p *provider, k *kept) (*kept, err
 		return nil, err
 	}
 	if err := s.cache.write(next); err != nil {
-		fmt.Fprintf(s.Tell, "The refreshed login can't be kept, and has to be made anew next time: %v\n", err)
+		fmt.Fprintf(s.Tell, "The refreshed login can't be stored, and you will have to log in again next time: %v\n", err)
 	}
 	return next, nil
 }

@@ -27,7 +27,7 @@ func (k *Kube) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	out := r.Clone(r.Context())
 	k.address(out, r, false)
-	res, err := k.own.RoundTrip(out) //nolint:bodyclose // whoever called closes it
+	res, err := k.own.RoundTrip(out) //nolint:bodyclose // the caller closes it
 	if err != nil {
 		return nil, failure(r, err)
 	}

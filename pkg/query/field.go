@@ -127,7 +127,7 @@ func quotedStep(s string) (step, rest string, err error) {
 			b.WriteByte(s[i])
 		case s[i] == quote:
 			if i+1 >= len(s) || s[i+1] != ']' {
-				return "", "", errors.New("want a bracket behind the quote")
+				return "", "", errors.New("want a bracket after the quote")
 			}
 			return b.String(), s[i+2:], nil
 		default:

@@ -35,7 +35,7 @@ func Parameters() []Parameter {
 		{"fieldSelector", "string", "path=value, path!=value or path=~value, joined by commas", false},
 		{"fields", "string", "field paths joined by commas: the only ones that objects show", false},
 		{"includeObject", "string", "of a Table (Accept: application/json;as=Table;g=meta.k8s.io;v=v1): Metadata, None or Object in its rows", false},
-		{"resourceVersion", "string", "a list waits until it is as new; a watch begins behind it", false},
+		{"resourceVersion", "string", "a list waits until it is as new; a watch begins after it", false},
 		{"allowWatchBookmarks", "boolean", "of a watch: say from time to time up to which version everything was sent", false},
 		{"sendInitialEvents", "boolean", "of a watch: begin with what matches, and mark its end with a bookmark; needs resourceVersionMatch",
 			false},

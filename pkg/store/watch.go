@@ -134,12 +134,12 @@ func (s *Store) reach(ctx context.Context, w *Watch, g goal) (*index.Snapshot, e
 			}
 			return nil, unavailable(gvr.GroupResource(), ErrGone.Error())
 		}
-		return nil, behind(gvr.GroupResource(), g.what, w.Snapshot().ResourceVersion())
+		return nil, lagging(gvr.GroupResource(), g.what, w.Snapshot().ResourceVersion())
 	}
 }
 
-// behind is a 504 in the form that Kubernetes clients know.
-func behind(gr schema.GroupResource, what, have string) error {
+// lagging returns a 504 in the form that Kubernetes clients know.
+func lagging(gr schema.GroupResource, what, have string) error {
 	err := status.RetryAfter(1, status.About(gr, "", status.Errorf(http.StatusGatewayTimeout,
 		"the cache of %s has not reached %s yet: it is at %s", gr, what, have)))
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}

@@ -60,9 +60,9 @@ var held = rules.Table{
 			},
 			{
 				"S72",
-				"a deletion of what gives rights is judged like any other write, by every door, in collections and by owners: nobody ends who is above him, and the last administrator stays",
+				"a deletion of what gives rights is checked like any other write, on every path, in collections and by owners: nobody ends who is above him, and the last administrator stays",
 			},
-			{"S60", "while the webhooks are away nothing is written that they judge, and nobody takes them away for long"},
+			{"S60", "while the webhooks are away nothing is written that they check, and nobody takes them away for long"},
 			{"S66", "a credential that nobody may read is sent to no other address than it was written for, by any kind of write through any door"},
 		}}},
 }

@@ -258,9 +258,9 @@ func document(all []measured, rights []indexed) []byte {
 	var b bytes.Buffer
 	b.WriteString(`# Memory
 
-What ks-apiserver keeps of the objects of a cluster: their JSON without managedFields and the last-applied annotation, beside a record and its
+What ks-apiserver keeps of the objects of a cluster: their JSON without managedFields and the last-applied annotation, with a record and its
 places in the orders. Memory follows the **number and size of the objects of the kinds that are asked for**, finished Jobs' pods included, and
-nothing else: not those of requests or of people who ask. A kind is kept from the first query on it, for half an hour behind the last; roles, bindings, users
+nothing else: not those of requests or of people who ask. A kind is kept from the first query on it, for half an hour after the last; roles, bindings, users
 and namespaces are always kept, since every request is decided by them. Secrets and ConfigMaps are kept without
 their data, but for the namespaces in which somebody asks for it: those for five minutes, 64 at once and 256 MiB in all at most.
 All kinds together are bounded where the process has a memory limit: [Sizing](operations.md#sizing) says what happens beyond it.
@@ -276,14 +276,14 @@ collected yet (GOGC), and 40 MiB besides.
 		fmt.Fprintf(&b, "| `%s` | %.0f | %.0f | %.2f | %.2f | %.2f |\n", m.resource, m.json, m.heap, m.mebibytes(), m.ratio(), m.bound)
 	}
 	b.WriteString(`
-Beside the JSON an object takes some 260 bytes for itself and its names, 16 to 24 for each of its labels, owners and indexed fields, some 300 for a
+Besides the JSON, an object takes some 260 bytes for itself and its names, 16 to 24 for each of its labels, owners and indexed fields, some 300 for a
 label or an owner that no other object has, and what Go's size classes round up. Where objects come and go, the orders become less
 dense, which adds up to 10 bytes for each place.
 
 ## The index of rights
 
 Roles, bindings and namespaces are read once more, into the index that decides. It has no copy of them, and rules that many roles
-have, as those of built-in roles, are in it once. This is what it takes beside the table above:
+have, as those of built-in roles, are in it once. This is what it takes besides the table above:
 
 | kind | bytes of memory for each |
 |---|---|

@@ -94,7 +94,7 @@ func open(file string) (string, *http.Client, error) {
 		return "", nil, errors.New("the server of its cluster must be an https URL: who answers there decides who may do what")
 	}
 	if config.Insecure {
-		klog.InfoS("The certificate of the authorization webhook is not checked (insecure-skip-tls-verify): whoever is between decides who"+
+		klog.InfoS("The certificate of the authorization webhook is not checked (insecure-skip-tls-verify): anyone on the path decides who"+
 			" may do what",
 			"kubeconfig", file)
 	}

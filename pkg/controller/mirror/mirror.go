@@ -253,7 +253,7 @@ func (w *Writer) create(ctx context.Context, role, want client.Object) (int, err
 		return 0, w.foreign(role, want)
 	}
 	// It is the mirror's own, and not in the cache yet.
-	return 0, apierrors.NewConflict(rbacv1.Resource("roles"), want.GetName(), errors.New("the cache lags behind"))
+	return 0, apierrors.NewConflict(rbacv1.Resource("roles"), want.GetName(), errors.New("the cache lags"))
 }
 
 func (w *Writer) delete(ctx context.Context, o client.Object) error {

@@ -253,7 +253,7 @@ func (r *Reconciler) sweep(ctx context.Context, name string) (again time.Duratio
 				continue
 			}
 			if err := deleteSeen(ctx, r.Client, o); err != nil && !apierrors.IsConflict(err) {
-				return 0, fmt.Errorf("delete %s %q, which workspace %q left behind: %w", kind.Kind, o.GetName(), name, err)
+				return 0, fmt.Errorf("delete %s %q, which workspace %q left: %w", kind.Kind, o.GetName(), name, err)
 			}
 		}
 	}

@@ -118,7 +118,7 @@ func (r *Reconciler) sync(ctx context.Context, t *tenantv1beta1.WorkspaceTemplat
 	case !exists:
 		return r.create(ctx, t)
 	case !w.DeletionTimestamp.IsZero():
-		return r.tell(ctx, t, metav1.ConditionFalse, "WorkspaceGoing", "The workspace is being deleted. It will be made anew.")
+		return r.tell(ctx, t, metav1.ConditionFalse, "WorkspaceGoing", "The workspace is being deleted. It will be created again.")
 	}
 	before := w.DeepCopy()
 	if fill(w, t); !equality.Semantic.DeepEqual(before, w) {

@@ -82,7 +82,7 @@ func english() words {
 		"device.next":    "Next",
 		"device.confirm": "Connect %s?",
 		"device.compare": "Compare: your device has to show this code.",
-		"device.warning": "Go on only if you started this login yourself, just now. If somebody sent you a link or a code, it is a fraud: whoever has the device gets your account.",
+		"device.warning": "Go on only if you started this login yourself, just now. If somebody sent you a link or a code, it is a fraud: the person with the device gets your account.",
 		"device.allow":   "Connect",
 		"device.deny":    "Deny",
 
@@ -156,7 +156,7 @@ func english() words {
 		"done.fresh":    "Thank you. You can go on now.",
 
 		"secret.key":      "Your new API key",
-		"secret.key.text": "Copy it now: it is shown this once. Whoever has it can act as you.",
+		"secret.key.text": "Copy it now: it is shown this once. Anyone who has it can act as you.",
 		"secret.recovery": "Your recovery codes",
 		"secret.text":     "Keep them in a safe place: they are shown this once. Each of them opens your account once when your app is lost. Older codes work no more.",
 		"secret.kept":     "I have kept it",

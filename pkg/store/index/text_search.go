@@ -131,7 +131,7 @@ func (f *textIndex) build(s *Snapshot) {
 	})
 }
 
-// published drops an unused index, and updates one that is far behind.
+// published drops an unused index, and updates one that lags far.
 func (f *textIndex) published(s *Snapshot) {
 	t := f.current.Load()
 	if t == nil {

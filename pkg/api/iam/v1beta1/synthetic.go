@@ -4,7 +4,7 @@ package v1beta1
 // allowed, and the mirror binds it to the native rights of the role. The scope is one of ScopeGlobal, ScopeCluster, ScopeWorkspace and
 // ScopeNamespace; workspace is where a role of a workspace was bound, and without meaning for the other scopes.
 //
-// Roles of one name in two namespaces share it: the native rights behind it are bound in each namespace by itself.
+// Roles of one name in two namespaces share it: the native rights that it stands for are bound in each namespace by itself.
 func SyntheticGroup(scope, workspace, role string) string {
 	if scope == ScopeWorkspace {
 		return SyntheticGroupPrefix + scope + ":" + workspace + ":" + role

@@ -52,7 +52,7 @@ type TOTP struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	Secret string `json:"secret"`
-	// SealedAt is when it was last sealed; it is sealed anew before the key that sealed it goes.
+	// SealedAt is when it was last sealed; it is sealed again before the key that sealed it goes.
 	// +required
 	SealedAt metav1.Time `json:"sealedAt"`
 	// ConfirmedAt is when the user showed a first code of it.

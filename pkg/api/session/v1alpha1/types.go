@@ -28,7 +28,7 @@ type Session struct {
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 	// Groups are those that the identity provider gave, as of the last login or refresh. They count
-	// beside the User's own.
+	// besides the User's own.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256

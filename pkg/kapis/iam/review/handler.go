@@ -248,7 +248,7 @@ func (v *Handler) decide(ctx context.Context, u user.Info, info *request.Info) r
 func (a *requester) subject(ctx context.Context, spec *reviewSpec) (u user.Info, why string, err error) {
 	switch {
 	case spec.User == "" && (len(spec.Groups) > 0 || spec.UID != "" || len(spec.Extra) > 0):
-		return nil, "spec.user is missing: whoever is asked about has a name", nil
+		return nil, "spec.user is missing: name the user to ask about", nil
 	case spec.User == "" || spec.User == a.user.GetName():
 		return a.user, "", nil
 	}
