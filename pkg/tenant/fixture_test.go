@@ -4,25 +4,22 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/client-go/rest"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/authz/rbac"
+	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 	"kapis.dev/ks-apiserver/pkg/request"
-	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/tenant"
 )
@@ -206,24 +203,5 @@ func newFleet(t testing.TB) *tenant.Clusters {
 			`{"metadata":{"name":"bob","annotations":{"iam.kubesphere.io/granted-clusters":"given, gone,"}}}`,
 		},
 	}
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, o := range objects[r.URL.Path] {
-			_, _ = fmt.Fprintf(w, "{\"type\":\"ADDED\",\"object\":%s}\n", o)
-		}
-		_, _ = fmt.Fprintln(w, `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}`)
-		w.(http.Flusher).Flush()
-		<-r.Context().Done()
-	}))
-	ctx, cancel := context.WithCancel(context.Background())
-	st, err := store.New(ctx, store.Options{Config: &rest.Config{Host: srv.URL}, Discovery: fleetKinds{}, Schemas: resource.Schemas(), SyncWait: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cancel()
-		srv.CloseClientConnections()
-		st.Wait()
-		srv.Close()
-	})
-	return &tenant.Clusters{Store: st, Host: "host"}
+	return &tenant.Clusters{Store: kapistest.NewStoreOf(t, fleetKinds{}, objects), Host: "host"}
 }

@@ -103,6 +103,12 @@ func newStore(t testing.TB, kinds store.Discovery, objects map[string][]any, bro
 			frames[path] = append(frames[path], text)
 		}
 	}
+	return NewStoreOf(t, kinds, frames, broken...)
+}
+
+// NewStoreOf is NewStore for a cluster that serves these kinds. The objects are JSON.
+func NewStoreOf(t testing.TB, kinds store.Discovery, objects map[string][]string, broken ...string) *store.Store {
+	t.Helper()
 	down := map[string]bool{}
 	for _, path := range broken {
 		down[path] = true
@@ -112,7 +118,7 @@ func newStore(t testing.TB, kinds store.Discovery, objects map[string][]any, bro
 			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
-		for _, o := range frames[r.URL.Path] {
+		for _, o := range objects[r.URL.Path] {
 			_, _ = fmt.Fprintf(w, "{\"type\":\"ADDED\",\"object\":%s}\n", o)
 		}
 		_, _ = fmt.Fprintln(w, `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}`)

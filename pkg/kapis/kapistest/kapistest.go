@@ -7,18 +7,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/router"
-	"kapis.dev/ks-apiserver/pkg/store"
 
 	restful "github.com/emicklei/go-restful/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 )
 
 // kinds is a cluster that serves pods, namespaces, workspaces, users, and one kind that can't be watched.
@@ -62,28 +59,8 @@ var objects = map[string][]string{
 
 // NewService returns a service whose cluster holds three pods in two namespaces, and a workspace. It lives as long as the test.
 func NewService(t *testing.T) *resource.Service {
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, o := range objects[r.URL.Path] {
-			_, _ = fmt.Fprintf(w, "{\"type\":\"ADDED\",\"object\":%s}\n", o)
-		}
-		_, _ = fmt.Fprintln(w, `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}`)
-		w.(http.Flusher).Flush()
-		<-r.Context().Done()
-	}))
-	ctx, cancel := context.WithCancel(context.Background())
-	st, err := store.New(ctx, store.Options{
-		Config: &rest.Config{Host: srv.URL}, Discovery: kinds{}, Schemas: resource.Schemas(), SyncWait: time.Minute,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cancel()
-		srv.CloseClientConnections()
-		st.Wait()
-		srv.Close()
-	})
-	return resource.New(st, resource.Options{})
+	t.Helper()
+	return resource.New(NewStoreOf(t, kinds{}, objects), resource.Options{})
 }
 
 // Serve answers a request as the server would: parsed by package request, then routed.

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/client-go/rest"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
@@ -23,7 +22,6 @@ import (
 	kapistenant "kapis.dev/ks-apiserver/pkg/kapis/tenant"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
-	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/tenant"
 )
@@ -118,25 +116,7 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	held := objects()
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, o := range held[r.URL.Path] {
-			_, _ = fmt.Fprintf(w, "{\"type\":\"ADDED\",\"object\":%s}\n", o)
-		}
-		_, _ = fmt.Fprintln(w, `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}`)
-		w.(http.Flusher).Flush()
-		<-r.Context().Done()
-	}))
-	ctx, cancel := context.WithCancel(context.Background())
-	st, err := store.New(ctx, store.Options{Config: &rest.Config{Host: srv.URL}, Discovery: discovery{}, Schemas: resource.Schemas(), SyncWait: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cancel()
-		srv.CloseClientConnections()
-		st.Wait()
-		srv.Close()
-	})
+	st := kapistest.NewStoreOf(t, discovery{}, held)
 	w := &world{t: t, kube: newKube(t, held), rights: map[string][]string{}, members: map[string]*authz.PartialList{}}
 	fleet := &tenant.Clusters{Store: st, Host: "host"}
 	rights := authz.Func(w.decide)
