@@ -264,3 +264,32 @@ func TestWhatWorkedGoesOnWhileTheSecretCantBeRead(t *testing.T) {
 		t.Error("it is for no host")
 	}
 }
+
+// O35: kube-apiserver, which learns of a new authority hours late, refuses no certificate that is served, wherever in the life of that one the
+// authority is renewed.
+func TestAnAuthorityChangesWithoutARefusedCall(t *testing.T) {
+	const hour, late = time.Hour, 12 * time.Hour
+	life := authorityLife * 2 / 3 / hour * hour // until an authority is due
+	for before := time.Duration(0); before <= 3*24*hour; before += 3 * hour {
+		c, s := newClock(), &secrets{}
+		born := c.at
+		open(t, s, c)
+		// A certificate for other hosts is signed such that it is due around the time of its authority.
+		c.at = born.Add(life + 2*24*hour - servingLife*2/3 - before)
+		k := open(t, s, c, "other.system.svc")
+		known := [][]byte{k.Bundle()} // by the hour
+		for c.at = born.Add(life - 2*24*hour); c.at.Before(born.Add(life + 4*24*hour)); c.at = c.at.Add(hour) {
+			if err := k.Renew(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			known = append(known, k.Bundle())
+			trusted := known[max(0, len(known)-1-int(late/hour))]
+			if err := trusts(t, trusted, k, "other.system.svc"); err != nil {
+				t.Fatalf("signed %s before: %s after its birth, the one that is served is refused: %v", before, c.at.Sub(born), err)
+			}
+		}
+		if bytes.Equal(known[0], known[len(known)-1]) {
+			t.Fatal("the authority was not renewed")
+		}
+	}
+}

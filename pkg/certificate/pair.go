@@ -89,6 +89,12 @@ func (p *pair) renewed(now time.Time, hosts []string) (*pair, error) {
 		if err != nil {
 			return nil, err
 		}
+		// The former one signs once more, so that nothing is due before the new one is trusted (O35).
+		if len(next.authorities) > 0 && next.authorities[0] == p.authorities[0] {
+			if next.serving, err = sign(p.authorities[0], p.key, now, hosts); err != nil {
+				return nil, err
+			}
+		}
 		next.authorities, next.key = append([]*x509.Certificate{ca}, next.authorities...), key
 	}
 	if !next.serves(now, hosts) {
