@@ -77,7 +77,7 @@ dev-down: ## stop the control plane that dev-up started
 ##@ Quality
 
 # Linting has vetted every package, tests too, and nothing debugs a test's program: without both, its build takes a fifth less.
-GO_TEST := go test -vet=off -ldflags=-s
+GO_TEST := go test -vet=off -ldflags=-s -timeout 30m
 # The race detector is a C library.
 GO_TEST_RACE := CGO_ENABLED=1 $(GO_TEST) -race
 
@@ -107,7 +107,7 @@ test-servers: ## install OpenLDAP, Redis, Chromium and Node.js for the tests, wh
 .PHONY: test-e2e
 test-e2e: ## end-to-end tests against the real control plane
 	tools/dev/build.sh $(BIN)
-	$(GO_TEST_RACE) -count=1 -timeout 60m ./tools/e2e/...
+	$(GO_TEST_RACE) -count=1 -timeout 85m ./tools/e2e/...
 	cd tools/logins && $(GO_TEST) -count=1 ./clients ./product
 	$(MAKE) test-node
 
