@@ -197,7 +197,7 @@ func TestD8NamespacesOfTheSystemAreInItsWorkspace(t *testing.T) {
 		return nil
 	})
 	for _, path := range []string{"/api/v1/namespaces/" + part, tenants + "/workspaces/system-workspace/namespaces/" + part} {
-		if r := a.must(t, http.StatusForbidden, http.MethodDelete, path, nil); !strings.Contains(string(r.body), "protected") {
+		if r := a.must(t, http.StatusForbidden, http.MethodDelete, path, nil); !strings.Contains(r.body, "protected") {
 			t.Errorf("DELETE %s: %s, want a reason", path, r.body)
 		}
 	}
