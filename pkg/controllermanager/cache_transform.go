@@ -4,12 +4,14 @@ import (
 	"crypto/sha256"
 	"slices"
 
+	batchv1 "k8s.io/api/batch/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/jobrevision"
 )
 
 // sharedRules is how many different lists of rules are remembered to be shared. All namespaces and all workspaces have the same
@@ -21,19 +23,21 @@ const sharedRules = 1024
 func transform() toolscache.TransformFunc {
 	strip, seen := cache.TransformStripManagedFields(), lru.New(sharedRules)
 	return func(o any) (any, error) {
-		switch role := o.(type) {
+		switch o := o.(type) {
 		case *iamv1beta1.GlobalRole:
-			share(seen, &role.Rules)
+			share(seen, &o.Rules)
 		case *iamv1beta1.WorkspaceRole:
-			share(seen, &role.Rules)
+			share(seen, &o.Rules)
 		case *iamv1beta1.ClusterRole:
-			share(seen, &role.Rules)
+			share(seen, &o.Rules)
 		case *iamv1beta1.Role:
-			share(seen, &role.Rules)
+			share(seen, &o.Rules)
 		case *rbacv1.ClusterRole:
-			share(seen, &role.Rules)
+			share(seen, &o.Rules)
 		case *rbacv1.Role:
-			share(seen, &role.Rules)
+			share(seen, &o.Rules)
+		case *batchv1.Job:
+			jobrevision.Transform(o)
 		}
 		return strip(o)
 	}

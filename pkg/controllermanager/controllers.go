@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -17,6 +18,7 @@ import (
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/cluster"
 	"kapis.dev/ks-apiserver/pkg/controller/group"
+	"kapis.dev/ks-apiserver/pkg/controller/jobrevision"
 	"kapis.dev/ks-apiserver/pkg/controller/ksserviceaccount"
 	"kapis.dev/ks-apiserver/pkg/controller/loginrecord"
 	"kapis.dev/ks-apiserver/pkg/controller/mirror"
@@ -33,7 +35,7 @@ import (
 // controller is one entry of the list.
 type controller struct {
 	name string
-	// needs are the custom resources without which the controller can't work. It waits for them.
+	// needs are the kinds without which the controller can't work. It waits for those that the cluster does not have.
 	needs []schema.GroupVersionKind
 	// setup adds the controller to the manager, which may be running.
 	setup func(ctx context.Context, mgr manager.Manager) error
@@ -75,6 +77,7 @@ func controllers(w *mirror.Writer, lag *mirror.Lag, host string, l logins) []con
 		{serviceaccount.Name, iam("RoleBinding"), func(ctx context.Context, mgr manager.Manager) error {
 			return serviceaccount.Setup(ctx, mgr, ofServiceAccounts())
 		}},
+		{jobrevision.Name, []schema.GroupVersionKind{batchv1.SchemeGroupVersion.WithKind("Job")}, jobrevision.Setup},
 	}...)
 	if host != "" {
 		list = append(list, controller{workspacetemplate.Name, append(tenant("Workspace", "WorkspaceTemplate"),

@@ -14,7 +14,7 @@ func TestAJobRunsAgain(t *testing.T) {
 	jobs, job := "/apis/batch/v1/namespaces/"+ns+"/jobs", "/apis/batch/v1/namespaces/"+ns+"/jobs/j"
 	rerun := "/kapis/operations.kubesphere.io/v1alpha2/namespaces/" + ns + "/jobs/j?action=rerun"
 	a.must(t, http.StatusCreated, http.MethodPost, jobs, obj{
-		"apiVersion": "batch/v1", "kind": "Job", "metadata": obj{"name": "j", "annotations": obj{"revisions": `{"1":{"status":"running"}}`}},
+		"apiVersion": "batch/v1", "kind": "Job", "metadata": obj{"name": "j", "annotations": obj{"revisions": `{"7":{"status":"running"}}`}},
 		"spec": obj{"completions": 1, "template": obj{"metadata": obj{"labels": obj{"app": "j"}}, "spec": obj{
 			"restartPolicy": "Never", "containers": []any{obj{"name": "c", "image": "example/job"}},
 		}}},
@@ -65,13 +65,27 @@ func TestAJobRunsAgain(t *testing.T) {
 			t.Errorf("there are %v", l.names())
 		}
 	})
+	recorded := func(number string) func(context.Context) error { // D11
+		return func(context.Context) error {
+			job := read()
+			runs := decode[map[string]struct {
+				Status, UID string
+				Succeed     int
+			}](t, job.Metadata.Annotations["revisions"])
+			if run := runs[number]; run.UID != job.Metadata.UID || run.Status != "completed" || run.Succeed != 1 {
+				return fmt.Errorf("run %s is recorded as %+v", number, run)
+			}
+			return nil
+		}
+	}
+	eventually(t, "the run is recorded", recorded("8"))
 	old = read()
 	r := a.must(t, http.StatusOK, http.MethodPost, rerun+"&resourceVersion="+old.Metadata.ResourceVersion, nil)
 	if r.body != `{"message":"success"}` {
 		t.Errorf("answered %s", r.body)
 	}
 	now := read()
-	if now.Metadata.UID == old.Metadata.UID || now.Metadata.Annotations["revisions"] != `{"1":{"status":"unfinished"}}` || now.Spec["suspend"] == true {
+	if now.Metadata.UID == old.Metadata.UID || !strings.Contains(now.Metadata.Annotations["revisions"], `{"7":{"status":"unfinished"}`) || now.Spec["suspend"] == true {
 		t.Errorf("now it is %+v", now)
 	}
 	if l := a.list(t, jobs); len(l.Items) != 1 {
@@ -84,4 +98,5 @@ func TestAJobRunsAgain(t *testing.T) {
 		}
 		return nil
 	})
+	eventually(t, "its run is recorded after the first", recorded("9"))
 }
