@@ -13,6 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/login"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -47,4 +48,17 @@ func proven(by user.Info) user.Info {
 	}
 	extra[iam.ExtraProven] = []string{iam.ProvenPassword}
 	return &user.DefaultInfo{Name: by.GetName(), UID: by.GetUID(), Groups: by.GetGroups(), Extra: extra}
+}
+
+// sessionOfOwnUser returns an extra that names the session in which a caller writes his own User, so that it goes on after his first
+// password was set in it.
+func sessionOfOwnUser(i *request.Info, by user.Info) map[string][]string {
+	if i.APIGroup != iamv1beta1.GroupName || i.Resource != "users" || i.Subresource != "" || i.Name == "" || i.Name != by.GetName() {
+		return nil
+	}
+	s := session.Of(by)
+	if s == nil || i.Verb != "patch" && i.Verb != "update" {
+		return nil
+	}
+	return map[string][]string{iamv1beta1.ExtraSession: {s.Fingerprint()}}
 }

@@ -38,6 +38,8 @@ type User struct {
 	Uninitialized bool
 	// PasswordChanged is when the password was last changed; zero if unknown.
 	PasswordChanged time.Time
+	// PasswordSession is the fingerprint of the session in which the user set the password; empty for none.
+	PasswordSession string
 	// Deleting says that the object waits for its finalizers.
 	Deleting bool
 
@@ -122,9 +124,10 @@ func ParseUser(raw []byte) (*User, error) {
 	u := &User{
 		Name: w.Metadata.Name, UID: w.Metadata.UID, State: w.Status.State, Since: w.Status.Since,
 		DisplayName: w.Spec.DisplayName, Email: w.Spec.Email, Lang: w.Spec.Lang,
-		Groups:        WithoutSystemGroups(w.Metadata.Name, w.Spec.Groups),
-		Uninitialized: w.Metadata.Annotations[v1beta1.AnnotationUninitialized] == "true",
-		Deleting:      w.Metadata.DeletionTimestamp != nil,
+		Groups:          WithoutSystemGroups(w.Metadata.Name, w.Spec.Groups),
+		Uninitialized:   w.Metadata.Annotations[v1beta1.AnnotationUninitialized] == "true",
+		PasswordSession: w.Metadata.Annotations[v1beta1.AnnotationPasswordSession],
+		Deleting:        w.Metadata.DeletionTimestamp != nil,
 	}
 	u.PasswordChanged, _ = time.Parse(time.RFC3339, w.Metadata.Annotations[v1beta1.AnnotationLastPasswordChangeTime])
 	u.password, u.credential = readPassword(w.Spec.Password)

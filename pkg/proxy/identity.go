@@ -98,9 +98,14 @@ func impersonate(h http.Header, u user.Info, decided string) {
 	}
 	for k, v := range u.GetExtra() {
 		if k != "" && len(v) > 0 {
-			h[http.CanonicalHeaderKey(impersonateExtra+escapeKey(k))] = v
+			setExtra(h, k, v)
 		}
 	}
+}
+
+// setExtra sets the header for one extra of the caller.
+func setExtra(h http.Header, key string, values []string) {
+	h[http.CanonicalHeaderKey(impersonateExtra+escapeKey(key))] = values
 }
 
 func assertable(group string) bool {

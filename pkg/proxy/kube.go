@@ -26,6 +26,8 @@ type KubeOptions struct {
 	Config *rest.Config
 	// Streams ends the long requests whose right ends. Nil means a Guard that never checks again: for tests only.
 	Streams *stream.Guard
+	// Extra returns what kube-apiserver is told of the caller for one request, besides the caller's own extras. Nil means nothing.
+	Extra func(*request.Info, user.Info) map[string][]string
 }
 
 // Kube passes requests to kube-apiserver as their caller: the request has this server's credentials and the caller's identity by
@@ -38,6 +40,7 @@ type Kube struct {
 	base    *url.URL
 	origin  []string // of base
 	streams *stream.Guard
+	extra   func(*request.Info, user.Info) map[string][]string
 
 	closeIdle func()
 
@@ -65,6 +68,7 @@ func NewKube(o KubeOptions) (*Kube, error) {
 		base:    &url.URL{Scheme: base.Scheme, Host: base.Host, Path: strings.TrimSuffix(base.Path, "/")},
 		origin:  []string{base.Scheme + "://" + base.Host},
 		streams: o.Streams,
+		extra:   o.Extra,
 	}
 	if k.streams == nil {
 		k.streams = stream.New(stream.Options{})
@@ -192,7 +196,13 @@ func (k *Kube) address(out, in *http.Request, upgrade bool) {
 		delete(out.Header, "Upgrade")
 	}
 	setPeer(out.Header, in.RemoteAddr)
-	impersonate(out.Header, request.UserFrom(ctx), authz.DecisionFrom(ctx).Group)
+	caller := request.UserFrom(ctx)
+	impersonate(out.Header, caller, authz.DecisionFrom(ctx).Group)
+	if k.extra != nil {
+		for key, values := range k.extra(request.InfoFrom(ctx), caller) {
+			setExtra(out.Header, key, values)
+		}
+	}
 }
 
 // isLong reports whether a request lasts as long as the client, or a workload, likes.

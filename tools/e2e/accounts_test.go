@@ -60,6 +60,7 @@ func TestTheFirstChangeOfAPasswordByThePatchOfTheConsole(t *testing.T) {
 		}
 		return err
 	})
+	other := caller{product.URL, tokens(t, product.URL, name, password).Access}
 	me.must(t, http.StatusOK, http.MethodPatch, "/apis/iam.kubesphere.io/v1beta1/users/"+name,
 		`[{"op":"remove","path":"/metadata/annotations/iam.kubesphere.io~1uninitialized"},{"op":"replace","path":"/spec/password","value":"Other-1234"}]`,
 		"Content-Type: application/json-patch+json")
@@ -70,6 +71,22 @@ func TestTheFirstChangeOfAPasswordByThePatchOfTheConsole(t *testing.T) {
 		}
 		return err
 	})
+	// D12: the console goes on with the token that set the password; any other of the user is refused, and this one after the next change.
+	own := iamRoutes + "/users/" + name
+	eventually(t, "another session of the former password is over", other.is(http.StatusUnauthorized, http.MethodGet, own))
+	me.must(t, http.StatusOK, http.MethodGet, own, nil)
+	for _, body := range []string{`{"metadata":{"annotations":{"iam.kapis.dev/password-session":"x"}}}`, `{"metadata":{"annotations":{"iam.kapis.dev/password-session":null}}}`} {
+		was := admin(t).must(t, http.StatusOK, http.MethodGet, "/apis/iam.kubesphere.io/v1beta1/users/"+name, nil).body
+		r := admin(t).must(t, http.StatusOK, http.MethodPatch, "/apis/iam.kubesphere.io/v1beta1/users/"+name, body, "Content-Type: application/merge-patch+json")
+		if of := func(body string) any {
+			return decode[written](t, body).Metadata.Annotations["iam.kapis.dev/password-session"]
+		}; of(r.body) != of(was) {
+			t.Errorf("%s: %s, want the annotation as it was: %s", body, r.body, was)
+		}
+	}
+	me.must(t, http.StatusOK, http.MethodGet, own, nil)
+	admin(t).must(t, http.StatusOK, http.MethodPut, own+"/password", `{"password":"Third-1234","rePassword":"Third-1234"}`)
+	eventually(t, "an administrator's change ends it", me.is(http.StatusUnauthorized, http.MethodGet, own))
 }
 
 func TestAPIKeys(t *testing.T) { // U36

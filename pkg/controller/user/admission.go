@@ -52,13 +52,13 @@ func (d *Defaulter) Handle(ctx context.Context, req admission.Request) admission
 	if err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
-	before := ""
+	before, kept := "", ""
 	if len(req.OldObject.Raw) > 0 {
 		old, err := fields(req.OldObject.Raw)
 		if err != nil {
 			return admission.Errored(http.StatusBadRequest, err)
 		}
-		before = password(old)
+		before, kept = password(old), passwordSession(old)
 	}
 	want, err := d.password(ctx, password(u), before, req)
 	switch {
@@ -66,10 +66,13 @@ func (d *Defaulter) Handle(ctx context.Context, req admission.Request) admission
 		return admission.Errored(http.StatusServiceUnavailable, err)
 	case err != nil:
 		return admission.Errored(http.StatusUnprocessableEntity, err)
-	case want == password(u):
+	case want != before:
+		kept = sessionOf(req)
+	}
+	if want == password(u) && kept == passwordSession(u) {
 		return admission.Allowed("")
 	}
-	if err := d.put(u, want, req); err != nil {
+	if err := d.put(u, want, kept, req); err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
 	raw, err := json.Marshal(u)
@@ -106,9 +109,26 @@ func (d *Defaulter) password(ctx context.Context, given, before string, req admi
 	return d.hash(given)
 }
 
-// put writes the hash in place of the password: into the object, and into kubectl's annotation with the applied file.
-func (d *Defaulter) put(u map[string]any, hash string, req admission.Request) error {
-	if err := unstructured.SetNestedField(u, hash, "spec", "password"); err != nil {
+// passwordSession returns the annotation of that name.
+func passwordSession(u map[string]any) string {
+	a, _, _ := unstructured.NestedStringMap(u, "metadata", "annotations") //nolint:errcheck // as in password
+	return a[iamv1beta1.AnnotationPasswordSession]
+}
+
+// sessionOf returns the fingerprint of the session in which a user writes his own User, "" for any other write.
+func sessionOf(req admission.Request) string {
+	if s := req.UserInfo.Extra[iamv1beta1.ExtraSession]; len(s) == 1 && req.UserInfo.Username == req.Name {
+		return s[0]
+	}
+	return ""
+}
+
+// put writes the hash in place of the password: into the object, and into kubectl's annotation with the applied file; and the session in
+// which it was set.
+func (d *Defaulter) put(u map[string]any, hash, session string, req admission.Request) error {
+	if hash == "" {
+		unstructured.RemoveNestedField(u, "spec", "password")
+	} else if err := unstructured.SetNestedField(u, hash, "spec", "password"); err != nil {
 		return fmt.Errorf("set the password: %w", err)
 	}
 	annotations, _, err := unstructured.NestedStringMap(u, "metadata", "annotations")
@@ -133,9 +153,13 @@ func (d *Defaulter) put(u map[string]any, hash string, req admission.Request) er
 		}
 	}
 	// For an existing user, the controller records the change: users may not write these annotations of their own User.
-	if req.Operation == admissionv1.Create && hash != tried {
+	if req.Operation == admissionv1.Create && hash != tried && hash != "" {
 		annotations[iamv1beta1.AnnotationPasswordFingerprint] = fingerprint(hash)
 		annotations[iamv1beta1.AnnotationLastPasswordChangeTime] = d.now().UTC().Format(time.RFC3339)
+	}
+	delete(annotations, iamv1beta1.AnnotationPasswordSession)
+	if session != "" {
+		annotations[iamv1beta1.AnnotationPasswordSession] = session
 	}
 	if len(annotations) == 0 {
 		unstructured.RemoveNestedField(u, "metadata", "annotations")

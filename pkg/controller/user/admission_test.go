@@ -13,6 +13,7 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -104,6 +105,112 @@ func TestAPasswordIsHashedBeforeItIsStored(t *testing.T) { // S57
 			}
 			if got := password(after(t, req, resp)); got != c.want {
 				t.Errorf("stored is %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// D12: the session in which a user sets his own password is noted with it, and by nobody's hand.
+func TestD12TheSessionOfAPasswordIsNoted(t *testing.T) {
+	const annotation = iamv1beta1.AnnotationPasswordSession
+	user := func(password, session string) string {
+		if session == "" {
+			return withPassword(password)
+		}
+		return `{"metadata":{"name":"ann","annotations":{"` + annotation + `":"` + session + `"}},"spec":{"password":"` + password + `"}}`
+	}
+	was, clear := hashOf("Clear-text-1"), "Other-text-2"
+	for name, c := range map[string]struct {
+		object, old string
+		by          string
+		session     []string
+		want        string
+	}{
+		"the user's own write": {
+			object:  user(clear, ""),
+			old:     user(was, ""),
+			by:      "ann",
+			session: []string{"s1"},
+			want:    "s1",
+		},
+		"a hash of his own": {
+			object:  user(hashOf("x"), "s0"),
+			old:     user(was, "s0"),
+			by:      "ann",
+			session: []string{"s1"},
+			want:    "s1",
+		},
+		"without a session": {
+			object: user(clear, "s0"),
+			old:    user(was, "s0"),
+			by:     "ann",
+		},
+		"two sessions are none": {
+			object:  user(clear, "s0"),
+			old:     user(was, "s0"),
+			by:      "ann",
+			session: []string{"s1", "s2"},
+		},
+		"another's password": {
+			object:  user(clear, "s0"),
+			old:     user(was, "s0"),
+			by:      "bob",
+			session: []string{"s1"},
+		},
+		"the same password": {
+			object:  user("Clear-text-1", "s0"),
+			old:     user(was, "s0"),
+			by:      "ann",
+			session: []string{"s1"},
+			want:    "s0",
+		},
+		"the annotation alone": {
+			object:  user(was, "s1"),
+			old:     user(was, "s0"),
+			by:      "ann",
+			session: []string{"s1"},
+			want:    "s0",
+		},
+		"the annotation on a user who had none": {
+			object: user(was, "s1"),
+			old:    user(was, ""),
+			by:     "bob",
+		},
+		"the annotation taken away": {
+			object: user(was, ""),
+			old:    user(was, "s0"),
+			by:     "bob",
+			want:   "s0",
+		},
+		"the annotation on a user without a password": {
+			object: user("", "s1"),
+			old:    user("", ""),
+			by:     "bob",
+		},
+		"a new user": {
+			object:  user(clear, "s1"),
+			by:      "bob",
+			session: []string{"s1"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			op := admissionv1.Update
+			if c.old == "" {
+				op = admissionv1.Create
+			}
+			req := review(op, "PatchOptions", c.object, c.old)
+			req.UserInfo.Username = c.by
+			req.UserInfo.Extra = map[string]authenticationv1.ExtraValue{iamv1beta1.ExtraSession: c.session}
+			resp := newDefaulter().Handle(t.Context(), req)
+			if !resp.Allowed {
+				t.Fatalf("refused: %v", resp.Result)
+			}
+			stored := after(t, req, resp)
+			if got := passwordSession(stored); got != c.want {
+				t.Errorf("noted is %q, want %q", got, c.want)
+			}
+			if p := password(stored); p == clear {
+				t.Error("the password is stored in clear")
 			}
 		})
 	}

@@ -83,7 +83,7 @@ func (s *index) endOf(r *cached, now time.Time, synced bool) string {
 		return "user deleted"
 	case u.State == v1beta1.UserDisabled:
 		return "user disabled"
-	case u.Credential() != r.credential:
+	case r.outdated(u):
 		return "password changed"
 	}
 	return ""

@@ -120,7 +120,7 @@ func (s *index) userOf(r *cached) (*iam.User, error) {
 		return nil, fmt.Errorf("%w: its user is gone", iam.ErrOver)
 	case u.UID != r.UserUID:
 		return nil, fmt.Errorf("%w: its user is gone, another has the name", iam.ErrOver)
-	case u.Credential() != r.credential:
+	case r.outdated(u):
 		return nil, fmt.Errorf("%w: the password was changed", iam.ErrOver)
 	}
 	if why := u.RefusalReason(); why != "" {
@@ -345,12 +345,13 @@ func (s *index) userChanged(old, next *iam.User) {
 	defer s.mu.Unlock()
 	for _, p := range slices.Clone(s.byUser[old.UID]) {
 		name := p.name
+		r := s.byName[name]
 		switch {
 		case next == nil || next.UID != old.UID || next.Deleting:
 			s.scheduleEnd(name, "user deleted")
 		case next.State == v1beta1.UserDisabled:
 			s.scheduleEnd(name, "user disabled")
-		case next.Credential() != old.Credential() && s.byName[name] != nil && s.byName[name].credential == old.Credential():
+		case r != nil && r.outdated(next) && !r.outdated(old):
 			// Only those of the old password: one of the new password may be here already, since sessions and users have different feeds.
 			s.scheduleEnd(name, "password changed")
 		}

@@ -2,8 +2,10 @@ package session
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -177,6 +179,18 @@ func parseSession(raw []byte) (*cached, error) {
 		return nil, fmt.Errorf("read a Session: it has no name or no UID")
 	}
 	return newCached(&o), nil
+}
+
+// Fingerprint returns a text that identifies the session, and is no way to it: the User says by it in which session the password was
+// set.
+func (s *Session) Fingerprint() string {
+	sum := sha256.Sum256([]byte("kapis.dev session 1\x00" + s.Name))
+	return hex.EncodeToString(sum[:16])
+}
+
+// outdated reports whether the user has another password than when the session was opened, unless it was set in this session.
+func (r *cached) outdated(u *iam.User) bool {
+	return u.Credential() != r.credential && (u.PasswordSession == "" || u.PasswordSession != r.Fingerprint())
 }
 
 // requestUser is the caller of requests with a session. It is made once per state of the User, and shared by requests.

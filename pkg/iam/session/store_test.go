@@ -192,6 +192,38 @@ func TestSessionOfANewPasswordSurvivesALateUserEvent(t *testing.T) {
 	}
 }
 
+// D12: the page of the first password goes on in its session. All others of the user end, and it ends too with the next password.
+func TestD12TheSessionThatSetThePasswordGoesOn(t *testing.T) {
+	a, r := newReplicas(t, 2, nil)
+	withPassword := func(password, session string) *store.Object {
+		return iamtest.User("alice", iamtest.WithPassword(iamtest.Hash(t, password)), func(u *iamapi.User) {
+			u.Annotations = map[string]string{iamapi.AnnotationPasswordSession: session}
+		})
+	}
+	tellUsers(withPassword(iamtest.Password, ""), r...)
+	s, refresh := login(t, r[0], "alice")
+	other, _ := login(t, r[0], "alice")
+	tellUsers(withPassword("Other123", s.Fingerprint()), r...)
+	for i := range r {
+		if !r[i].alive(t, s) || r[i].alive(t, other) {
+			t.Errorf("replica %d: the one that set the password is alive: %v; the other: %v", i, r[i].alive(t, s), r[i].alive(t, other))
+		}
+	}
+	if _, _, _, err := r[1].Refresh(t.Context(), "kubesphere", refresh, admit); err != nil {
+		t.Errorf("refresh: %v", err)
+	}
+	tellUsers(withPassword("Third123", other.Fingerprint()), r...)
+	for i := range r {
+		if r[i].alive(t, s) || r[i].alive(t, other) {
+			t.Errorf("replica %d, after the next password: the first is alive: %v; the other: %v", i, r[i].alive(t, s), r[i].alive(t, other))
+		}
+		r[i].Sweep(t.Context())
+	}
+	if a.size() != 0 {
+		t.Errorf("%d objects are left", a.size())
+	}
+}
+
 func TestTokenMustNameTheUserAndClientOfItsSession(t *testing.T) {
 	_, r := newReplicas(t, 1, nil)
 	tellUsers(iamtest.User("alice"), r...)

@@ -25,7 +25,14 @@ const (
 	AnnotationLastPasswordChangeTime = "iam.kubesphere.io/last-password-change-time"
 	// AnnotationPasswordFingerprint says which hash that time is about; it gives nothing of the hash away.
 	AnnotationPasswordFingerprint = "iam.kapis.dev/password-fingerprint"
+	// AnnotationPasswordSession is the fingerprint of the session in which the user set the present
+	// password, which goes on. Only the webhook of ks-controller-manager writes it.
+	AnnotationPasswordSession = "iam.kapis.dev/password-session"
 )
+
+// ExtraSession is the key in a user's extra for the fingerprint of the session in which the user
+// writes his own User. Only ks-apiserver sets it.
+const ExtraSession = "authentication.kapis.dev/session"
 
 // Labels of a User made by release 3, which linked one identity provider only.
 const (
