@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -27,9 +25,9 @@ import (
 
 // managerReplica is one of several ks-controller-managers.
 type managerReplica struct {
+	*program
 	hook   string // where its webhooks listen
 	health string
-	cmd    *exec.Cmd
 }
 
 // newManager finds ports for one.
@@ -41,73 +39,18 @@ func newManager(t *testing.T) *managerReplica {
 	return &managerReplica{hook: address(), health: address()}
 }
 
-// start starts it on the control plane of dir, where webhooks are found at url.
-func (m *managerReplica) start(t *testing.T, dir, url string) {
+// start starts the program file on the control plane of dir, where webhooks are found at url.
+func (m *managerReplica) start(t *testing.T, file, dir, url string, args ...string) {
 	t.Helper()
 	_, hook, _ := net.SplitHostPort(m.hook)
-	m.cmd = exec.CommandContext(context.Background(), product.Program("ks-controller-manager"),
-		"--config", filepath.Join(dir, "kubesphere.yaml"), "--kubeconfig", filepath.Join(dir, "manager.kubeconfig"),
-		"--leader-elect", "--lease-duration=4s", "--renew-deadline=3s", "--retry-period=500ms",
-		"--metrics-bind-address=0", "--health-probe-bind-address="+m.health, "--webhook-port="+hook, "--webhook-url="+url)
-	log, err := os.Create(filepath.Join(dir, "manager-"+hook+".log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.cmd.Stdout, m.cmd.Stderr = log, log
-	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	if err := m.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = m.cmd.Process.Kill()
-		_ = m.cmd.Wait()
-		_ = log.Close()
-		if text, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
-			t.Logf("%s:\n%s", log.Name(), text[max(0, len(text)-4000):])
-		}
-	})
+	m.program = launch(t, filepath.Join(dir, "manager-"+hook+".log"), file, append([]string{
+		"--kubeconfig", filepath.Join(dir, "manager.kubeconfig"), "--leader-elect", "--lease-duration=4s", "--renew-deadline=3s", "--retry-period=500ms",
+		"--metrics-bind-address=0", "--health-probe-bind-address=" + m.health, "--webhook-port=" + hook, "--webhook-url=" + url}, args...)...)
 }
 
 // ready returns a condition: the replica is ready.
 func (m *managerReplica) ready() func(context.Context) error {
 	return caller{base: "http://" + m.health}.is(http.StatusOK, http.MethodGet, "/readyz")
-}
-
-// balance passes connections to a port of host on to the first of the addresses that takes them, as the service does in a cluster, and
-// returns host and port.
-func balance(t *testing.T, host string, to ...string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			in, err := l.Accept()
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			if err != nil { // such as a lack of memory, which passes
-				fmt.Fprintln(os.Stderr, "accept a connection:", err)
-				continue
-			}
-			go func() {
-				defer in.Close()
-				for _, address := range to {
-					out, err := net.Dial("tcp", address)
-					if err != nil {
-						continue
-					}
-					defer out.Close()
-					go func() { _, _ = io.Copy(out, in) }()
-					_, _ = io.Copy(in, out)
-					return
-				}
-			}()
-		}
-	}()
-	return l.Addr().String()
 }
 
 // clientAt returns a client of kube-apiserver with a certificate of the control plane of dir.
@@ -214,7 +157,7 @@ func TestU53TheOtherManagerGoesOn(t *testing.T) {
 	replicas := []*managerReplica{newManager(t), newManager(t)}
 	url := "https://" + balance(t, "127.0.0.1", replicas[0].hook, replicas[1].hook)
 	for _, m := range replicas {
-		m.start(t, dir, url)
+		m.start(t, product.Program("ks-controller-manager"), dir, url, "--config", filepath.Join(dir, "kubesphere.yaml"))
 	}
 	for i, m := range replicas {
 		eventually(t, "replica "+strconv.Itoa(i)+" is ready", m.ready())
@@ -260,15 +203,11 @@ func TestU53TheOtherManagerGoesOn(t *testing.T) {
 		lead := replicas[0]
 		for _, m := range replicas {
 			// The lease has no process number; who writes nothing is not the leader, so both logs are asked.
-			_, hook, _ := net.SplitHostPort(m.hook)
-			if text, err := os.ReadFile(filepath.Join(dir, "manager-"+hook+".log")); err == nil && strings.Contains(string(text), "uccessfully acquired lease") {
+			if text, err := os.ReadFile(m.log); err == nil && strings.Contains(string(text), "uccessfully acquired lease") {
 				lead = m
 			}
 		}
-		if err := lead.cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		_ = lead.cmd.Wait() // killed
+		lead.kill()
 		killed = time.Now()
 	})
 	step(t, "the webhooks of the other go on", func(t *testing.T) {
@@ -300,7 +239,7 @@ func TestU53TheOtherManagerGoesOn(t *testing.T) {
 	step(t, "uninstalled under way, nothing of it is in the way", func(t *testing.T) {
 		run(t, "uninstall.sh")
 		for _, m := range replicas {
-			_ = m.cmd.Process.Kill() // one of them was before
+			m.kill() // one of them was before
 		}
 		if err := put(t.Context(), climber, "globalroles", nodeLister("later")); err != nil {
 			t.Errorf("a role, after all: %v", err)
