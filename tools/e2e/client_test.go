@@ -65,6 +65,11 @@ func (l list) names() []string {
 
 // do asks once. The body is sent as JSON, unless a header says otherwise ("Name: value").
 func (c caller) do(ctx context.Context, method, path string, body any, headers ...string) (reply, error) {
+	return c.via(ctx, transport, method, path, body, headers...)
+}
+
+// via is do on connections of the caller's choice.
+func (c caller) via(ctx context.Context, by http.RoundTripper, method, path string, body any, headers ...string) (reply, error) {
 	var rd io.Reader
 	switch b := body.(type) {
 	case nil:
@@ -93,7 +98,7 @@ func (c caller) do(ctx context.Context, method, path string, body any, headers .
 		k, v, _ := strings.Cut(h, ": ")
 		req.Header.Set(k, v)
 	}
-	resp, err := transport.RoundTrip(req)
+	resp, err := by.RoundTrip(req)
 	if err != nil {
 		return reply{}, err
 	}
