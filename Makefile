@@ -162,6 +162,10 @@ bench: $(BIN)/bench ## measure the real binary next to its yardsticks (BENCH_POD
 soak: $(BIN)/bench ## load the real binary for SOAK_TIME=10m, then one with -race, look for errors, growth and races, and write docs/soak.md
 	BENCH_PODS=$${BENCH_PODS:-10000} $(BIN)/bench --bin $(BIN) --soak $${SOAK_TIME:-10m} --race --markdown docs/soak.md $(if $(KUBECONFIG),--kubeconfig $(KUBECONFIG))
 
+.PHONY: capacity
+capacity: $(BIN)/bench ## measure what CAPACITY_OBJECTS=10000,100000 objects and BENCH_USERS=10000 users need, and write docs/capacity.md
+	BENCH_PODS=$${CAPACITY_OBJECTS:-10000,100000} BENCH_USERS=$${BENCH_USERS:-10000} $(BIN)/bench --bin $(BIN) --capacity --markdown docs/capacity.md
+
 .PHONY: $(BIN)/bench
 $(BIN)/bench: build
 	tools/dev/build.sh $(BIN)

@@ -50,6 +50,8 @@ type options struct {
 	people     int           // users that rights are measured with, with workspaces, namespaces and bindings
 	soak       time.Duration // instead of measuring, load the product for so long
 	race       bool          // then load one that is built with the race detector
+	capacity   bool          // instead of all that, measure what each number of pods needs
+	real       int           // then create so many pods at most; a larger number is a recorded watch
 }
 
 const (
@@ -77,6 +79,9 @@ func parse(args []string, env func(string) string) (options, error) {
 	f.StringVar(&o.markdown, "markdown", "", "`file` to write a table of the figures to")
 	f.DurationVar(&o.soak, "soak", 0, "load the product for so `long` instead, and look for errors and for memory that grows")
 	f.BoolVar(&o.race, "race", false, "with --soak: load the product a second time, built with the race detector")
+	f.BoolVar(&o.capacity, "capacity", false, "measure the resources that each number of pods needs instead")
+	real := f.String("real", fallback(env("CAPACITY_REAL"), "100000"),
+		"with --capacity: the largest `number` of pods that are created, larger ones are a recorded watch; CAPACITY_REAL sets it too")
 	f.StringVar(&o.only, "only", env("BENCH_ONLY"), "measure nothing but `login` or access; BENCH_ONLY sets it too (default: everything)")
 	people := f.String("users", env("BENCH_USERS"),
 		"`number` of users that rights are measured with; BENCH_USERS sets it too (default: 1000, with --only=access 10000)")
@@ -97,6 +102,9 @@ func parse(args []string, env func(string) string) (options, error) {
 	}
 	var err error
 	if o.people, err = between("the number of users (BENCH_USERS)", fallback(*people, otherwise), minPeople, maxPeople); err != nil {
+		return options{}, err
+	}
+	if o.real, err = between("the largest number of pods to create (CAPACITY_REAL)", *real, minPods, maxPods); err != nil {
 		return options{}, err
 	}
 	for text := range strings.SplitSeq(*pods, ",") {

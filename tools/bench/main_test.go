@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestParse(t *testing.T) {
-	usual := options{bin: "bin", pods: []int{10000, 100000}, rounds: 5, people: 1000}
+	usual := options{bin: "bin", pods: []int{10000, 100000}, rounds: 5, people: 1000, real: 100_000}
 	tests := map[string]struct {
 		args []string
 		env  map[string]string
@@ -45,6 +45,9 @@ func TestParse(t *testing.T) {
 		"ATable":                      {args: []string{"--markdown=t.md"}, want: func(o *options) { o.markdown = "t.md" }},
 		"ASoak":                       {args: []string{"--soak=10m"}, want: func(o *options) { o.soak = 10 * time.Minute }},
 		"ASoakForRaces":               {args: []string{"--soak=1m", "--race"}, want: func(o *options) { o.soak, o.race = time.Minute, true }},
+		"Capacity":                    {args: []string{"--capacity"}, want: func(o *options) { o.capacity = true }},
+		"CapacityOfRecordedPods":      {env: map[string]string{"CAPACITY_REAL": "500"}, want: func(o *options) { o.real = 500 }},
+		"TooFewRealPods":              {args: []string{"--real=1"}, err: "CAPACITY_REAL"},
 		"LoginsOnly":                  {env: map[string]string{"BENCH_ONLY": "login"}, want: func(o *options) { o.only = "login" }},
 		"AccessOnly":                  {env: map[string]string{"BENCH_ONLY": "access"}, want: func(o *options) { o.only, o.people = "access", 10_000 }},
 		"SomeUsers":                   {env: map[string]string{"BENCH_USERS": "200"}, want: func(o *options) { o.people = 200 }},

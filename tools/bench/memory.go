@@ -61,7 +61,8 @@ func coldGoal(pods int) string {
 // awaitPods waits until a server lists every pod of the benchmark.
 func (b *bench) awaitPods(ctx context.Context, c client) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, pollEvery, clusterTimeout, true, func(ctx context.Context) (bool, error) {
+	timeout := max(clusterTimeout, time.Duration(b.size)*time.Millisecond)
+	err := wait.PollUntilContextTimeout(ctx, pollEvery, timeout, true, func(ctx context.Context) (bool, error) {
 		n, err := c.total(ctx, url.Values{"labelSelector": {seedLabel + "=true"}})
 		switch {
 		case ctx.Err() != nil: // the last error says more than the end of the wait

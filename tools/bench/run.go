@@ -44,6 +44,9 @@ func (o options) run(ctx context.Context, out, progress io.Writer) (err error) {
 	if b.soak > 0 {
 		return b.soaks(ctx)
 	}
+	if b.capacity {
+		return b.capacities(ctx)
+	}
 	if err := b.start(ctx); err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ const (
 // soak is the state of a run that looks for errors and growth under load.
 type soak struct {
 	client
-	events, streams atomic.Int64
+	events, streams, opened atomic.Int64
 
 	mu     sync.Mutex
 	took   []time.Duration // by lists
@@ -108,7 +108,7 @@ func (b *bench) load(ctx context.Context, r *soakRun) error {
 	defer cancel()
 	var wg sync.WaitGroup
 	for i := range soakWatchers {
-		wg.Go(func() { s.watch(loadCtx, i) })
+		wg.Go(func() { s.watch(loadCtx, soakWatch(i)) })
 	}
 	for range soakListers {
 		wg.Go(func() { s.list(loadCtx) })

@@ -84,10 +84,10 @@ func soakWatch(i int) string {
 }
 
 // watch reads a stream of changes. A stream that ends is opened again.
-func (s *soak) watch(ctx context.Context, i int) {
+func (s *soak) watch(ctx context.Context, path string) {
 	for ctx.Err() == nil {
 		s.streams.Add(1)
-		if err := s.follow(ctx, soakWatch(i)); err != nil && ctx.Err() == nil {
+		if err := s.follow(ctx, path); err != nil && ctx.Err() == nil {
 			s.fault(err)
 			return
 		}
@@ -100,6 +100,7 @@ func (s *soak) follow(ctx context.Context, path string) error {
 		return err
 	}
 	defer resp.Body.Close()
+	s.opened.Add(1)
 	for r := bufio.NewReaderSize(resp.Body, 32<<10); ; {
 		line, err := r.ReadSlice('\n')
 		for errors.Is(err, bufio.ErrBufferFull) { // the rest of a long line

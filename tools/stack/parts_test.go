@@ -86,6 +86,25 @@ func TestParseResident(t *testing.T) {
 	}
 }
 
+func TestParsePeak(t *testing.T) {
+	tests := map[string]struct {
+		status string
+		want   int64
+		fails  bool
+	}{
+		"BetweenOthers": {status: "Name:\tx\nVmPeak:\t  200 kB\nVmHWM:\t  603 kB\nVmRSS:\t  100 kB\n", want: 603 << 10},
+		"NoField":       {status: "Name:\tVmHWM\n", fails: true},
+		"NoNumber":      {status: "VmHWM:\tx kB\n", fails: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got, err := parsePeak(tc.status); (err != nil) != tc.fails || got != tc.want {
+				t.Errorf("got %d, %v, want %d", got, err, tc.want)
+			}
+		})
+	}
+}
+
 func TestIsProgram(t *testing.T) {
 	tests := map[string]struct {
 		argv []string

@@ -159,3 +159,27 @@ func parseResident(line string) (int64, error) {
 	}
 	return pages, nil
 }
+
+// Peak returns the most bytes of memory that a process has had resident at one time.
+func Peak(pid int) (int64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, fmt.Errorf("read the peak memory of process %d: %w", pid, err)
+	}
+	bytes, err := parsePeak(string(b))
+	if err != nil {
+		return 0, fmt.Errorf("read the peak memory of process %d: %w", pid, err)
+	}
+	return bytes, nil
+}
+
+// parsePeak returns the field VmHWM of /proc/PID/status in bytes, see proc_pid_status(5).
+func parsePeak(status string) (int64, error) {
+	for line := range strings.Lines(status) {
+		var kib int64
+		if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kib); n == 1 {
+			return kib << 10, nil
+		}
+	}
+	return 0, errors.New("a status without VmHWM")
+}

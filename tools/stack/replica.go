@@ -33,11 +33,20 @@ type Replica struct {
 // Replica starts another ks-apiserver with the command line, the environment and the working folder of the running one, on
 // a port of its own and with the extra arguments, and returns when its /readyz says 200. Stop of the Stack ends it too.
 func (s *Stack) Replica(ctx context.Context, extra ...string) (*Replica, error) {
-	return s.LoggedReplica(ctx, nil, extra...)
+	return s.replica(ctx, nil, nil, extra)
 }
 
 // LoggedReplica is Replica with its output written to log; nil drops it.
 func (s *Stack) LoggedReplica(ctx context.Context, log io.Writer, extra ...string) (*Replica, error) {
+	return s.replica(ctx, log, nil, extra)
+}
+
+// ReplicaWithEnv is Replica with further NAME=value pairs in its environment.
+func (s *Stack) ReplicaWithEnv(ctx context.Context, env []string, extra ...string) (*Replica, error) {
+	return s.replica(ctx, nil, env, extra)
+}
+
+func (s *Stack) replica(ctx context.Context, log io.Writer, env, extra []string) (*Replica, error) {
 	cmd, err := s.command("ks-apiserver")
 	if err != nil {
 		return nil, fmt.Errorf("start a replica: %w", err)
@@ -49,6 +58,7 @@ func (s *Stack) LoggedReplica(ctx context.Context, log io.Writer, extra ...strin
 	// The last of several equal flags counts.
 	cmd.Args = append(cmd.Args, "--insecure-port="+strconv.Itoa(own), "--secure-port=0")
 	cmd.Args = append(cmd.Args, extra...)
+	cmd.Env = append(cmd.Env, env...) // here too
 	out := newOutput(log)
 	r := &Replica{Server: Server{URL: "http://127.0.0.1:" + strconv.Itoa(own)}}
 	if err := s.adopt(r, cmd, out); err != nil {
