@@ -146,7 +146,9 @@ func (p *components) makeStore(ctx context.Context) (err error) {
 		return err
 	}
 	p.settings = setting.New(p.client, namespace)
-	p.resources = resource.New(p.store, resource.Options{ServedOnly: p.cfg.Resources.ServedOnly})
+	p.resources = resource.New(p.store, resource.Options{
+		ServedOnly: p.cfg.Resources.ServedOnly, MaxItems: p.cfg.Resources.MaxItems,
+	})
 	if p.rbac, err = rbac.NewIndex(); err != nil {
 		return err
 	}

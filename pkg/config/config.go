@@ -241,6 +241,18 @@ type Resources struct {
 	// objects is not listed, and everything else goes on. 0, the default, is two fifths of the environment variable GOMEMLIMIT, and
 	// no bound where that is not set.
 	CacheMemory Bytes `json:"cacheMemory"`
+	// MaxItems is how many objects an answer may have; a longer list is refused with 413 and the advice to page. 0, the default, is
+	// 50 000.
+	MaxItems int `json:"maxItems"`
+}
+
+// maxItems bounds Resources.MaxItems: so many objects of a small kind are about what an answer may have in bytes.
+const maxItems = 1_000_000
+
+func (r *Resources) validate(fault func(format string, args ...any)) {
+	if r.MaxItems < 0 || r.MaxItems > maxItems {
+		fault("resources.maxItems: %d is not between 1 and %d, nor 0 for the default", r.MaxItems, maxItems)
+	}
 }
 
 // Egress is the section egress: the container registries and Git servers whose addresses users give.

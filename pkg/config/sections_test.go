@@ -34,6 +34,22 @@ func TestResourcesServedOnly(t *testing.T) {
 	}
 }
 
+func TestMaxItems(t *testing.T) {
+	for text, want := range map[string]int{"": 0, "resources: {maxItems: 0}": 0, "resources: {maxItems: 1}": 1, "resources: {maxItems: 1000000}": 1_000_000} {
+		if c, err := config.Parse([]byte(text), nil); err != nil || c.Resources.MaxItems != want {
+			t.Errorf("%q: got %d, %v, want %d", text, c.Resources.MaxItems, err, want)
+		}
+	}
+	if c, err := config.Parse(nil, []string{"KUBESPHERE_RESOURCES_MAXITEMS=20"}); err != nil || c.Resources.MaxItems != 20 {
+		t.Errorf("by a variable: got %d, %v, want 20", c.Resources.MaxItems, err)
+	}
+	for _, wrong := range []string{"-1", "1000001", "many", "1.5"} {
+		if _, err := config.Parse([]byte("resources: {maxItems: "+wrong+"}"), nil); err == nil || !strings.Contains(err.Error(), "maxItems") {
+			t.Errorf("%s: got %v, want an error that names the key", wrong, err)
+		}
+	}
+}
+
 func TestCacheMemory(t *testing.T) {
 	for text, want := range map[string]config.Bytes{"": 0, "resources: {cacheMemory: 0}": 0, "resources: {cacheMemory: 800Mi}": 800 << 20,
 		`resources: {cacheMemory: "2G"}`: 2e9, "resources: {cacheMemory: 1048576}": 1 << 20, "resources: {cacheMemory: }": 0} {
