@@ -281,7 +281,9 @@ func (p *components) makeProxy(context.Context) (err error) {
 	}
 	p.who = p.authenticator()
 	p.streams = stream.New(stream.Options{Recheck: filter.Recheck(p.who, p.may), Drain: p.drain.started})
-	p.kube, err = proxy.NewKube(proxy.KubeOptions{Config: p.cluster, Streams: p.streams, Extra: sessionOfOwnUser})
+	p.kube, err = proxy.NewKube(proxy.KubeOptions{
+		Config: p.cluster, Streams: p.streams, Extra: sessionOfOwnUser, FieldValidation: p.cfg.Experimental.ValidationDirective,
+	})
 	return err
 }
 

@@ -39,6 +39,8 @@ type Config struct {
 	Kubeconfig Kubeconfig `json:"kubeconfig"`
 	// Terminal is the shells in containers.
 	Terminal Terminal `json:"terminal"`
+	// Experimental changes what kube-apiserver is asked for.
+	Experimental Experimental `json:"experimental"`
 
 	// Ignored are the keys in the file or the environment that are not read, sorted.
 	Ignored []string `json:"-"`
@@ -255,6 +257,21 @@ func (r *Resources) validate(fault func(format string, args ...any)) {
 	}
 }
 
+// Experimental is the section experimental.
+type Experimental struct {
+	// ValidationDirective is what kube-apiserver does with fields of a written object that it does not know, where the client does not say:
+	// Strict refuses them, Warn answers with a warning, Ignore drops them. Empty, the default, is kube-apiserver's own: Warn.
+	ValidationDirective string `json:"validationDirective"`
+}
+
+func (e *Experimental) validate(fault func(format string, args ...any)) {
+	switch e.ValidationDirective {
+	case "", "Strict", "Warn", "Ignore":
+	default:
+		fault("experimental.validationDirective: %q is not Strict, Warn or Ignore", e.ValidationDirective)
+	}
+}
+
 // Egress is the section egress: the container registries and Git servers whose addresses users give.
 type Egress struct {
 	// AllowLoopback allows requests to the machine of this server; false. For tests and local debugging.
@@ -294,7 +311,6 @@ type Unread struct {
 	S3           any `json:"s3" config:"unread"`
 	KubeSphere   any `json:"kubesphere" config:"unread"`
 	ComposedApp  any `json:"composedApp" config:"unread"`
-	Experimental any `json:"experimental" config:"unread"`
 	Devops       any `json:"devops" config:"unread"`
 	SonarQube    any `json:"sonarQube" config:"unread"`
 	ServiceMesh  any `json:"servicemesh" config:"unread"`

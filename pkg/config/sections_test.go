@@ -50,6 +50,26 @@ func TestMaxItems(t *testing.T) {
 	}
 }
 
+func TestValidationDirective(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "",
+		"experimental: {validationDirective: ''}":     "",
+		"experimental: {validationDirective: Strict}": "Strict",
+		"experimental: {validationDirective: Warn}":   "Warn",
+		"experimental: {validationDirective: Ignore}": "Ignore",
+	} {
+		if c, err := config.Parse([]byte(text), nil); err != nil || c.Experimental.ValidationDirective != want {
+			t.Errorf("%q: got %q, %v, want %q", text, c.Experimental.ValidationDirective, err, want)
+		}
+	}
+	for _, wrong := range []string{"strict", "Strict&dryRun=All", "true"} {
+		_, err := config.Parse([]byte("experimental: {validationDirective: '"+wrong+"'}"), nil)
+		if err == nil || !strings.Contains(err.Error(), "experimental.validationDirective") {
+			t.Errorf("%s: got %v, want an error that names the key", wrong, err)
+		}
+	}
+}
+
 func TestCacheMemory(t *testing.T) {
 	for text, want := range map[string]config.Bytes{"": 0, "resources: {cacheMemory: 0}": 0, "resources: {cacheMemory: 800Mi}": 800 << 20,
 		`resources: {cacheMemory: "2G"}`: 2e9, "resources: {cacheMemory: 1048576}": 1 << 20, "resources: {cacheMemory: }": 0} {

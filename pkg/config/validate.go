@@ -60,6 +60,7 @@ func (c *Config) Validate() error {
 	}
 	c.Authorization.validate(fault)
 	c.Resources.validate(fault)
+	c.Experimental.validate(fault)
 	c.Auditing.validate(c.Ignored, fault)
 	switch c.Multicluster.ClusterRole {
 	case "host", "member", "none":

@@ -28,6 +28,9 @@ type KubeOptions struct {
 	Streams *stream.Guard
 	// Extra returns what kube-apiserver is told of the caller for one request, besides the caller's own extras. Nil means nothing.
 	Extra func(*request.Info, user.Info) map[string][]string
+	// FieldValidation is what kube-apiserver does with unknown fields of a written object where the client does not say: Strict, Warn or
+	// Ignore. Empty leaves it to kube-apiserver.
+	FieldValidation string
 }
 
 // Kube passes requests to kube-apiserver as their caller: the request has this server's credentials and the caller's identity by
@@ -41,6 +44,8 @@ type Kube struct {
 	origin  []string // of base
 	streams *stream.Guard
 	extra   func(*request.Info, user.Info) map[string][]string
+	// fieldValidation is the query parameter of writes, "" for none.
+	fieldValidation string
 
 	closeIdle func()
 
@@ -69,6 +74,9 @@ func NewKube(o KubeOptions) (*Kube, error) {
 		origin:  []string{base.Scheme + "://" + base.Host},
 		streams: o.Streams,
 		extra:   o.Extra,
+	}
+	if o.FieldValidation != "" {
+		k.fieldValidation = "fieldValidation=" + url.QueryEscape(o.FieldValidation)
 	}
 	if k.streams == nil {
 		k.streams = stream.New(stream.Options{})
@@ -182,8 +190,9 @@ func (k *Kube) rewrite(p *httputil.ProxyRequest) {
 // address turns out, a copy of in, into a request of this server to kube-apiserver for in's caller.
 func (k *Kube) address(out, in *http.Request, upgrade bool) {
 	ctx := in.Context()
-	path, raw := request.InfoFrom(ctx).URLPath()
-	u := &url.URL{Scheme: k.base.Scheme, Host: k.base.Host, RawQuery: out.URL.RawQuery}
+	info := request.InfoFrom(ctx)
+	path, raw := info.URLPath()
+	u := &url.URL{Scheme: k.base.Scheme, Host: k.base.Host, RawQuery: k.validating(info, out.URL.RawQuery)}
 	u.Path = k.base.Path + path
 	if raw != "" {
 		u.RawPath = k.base.EscapedPath() + raw
@@ -199,10 +208,28 @@ func (k *Kube) address(out, in *http.Request, upgrade bool) {
 	caller := request.UserFrom(ctx)
 	impersonate(out.Header, caller, authz.DecisionFrom(ctx).Group)
 	if k.extra != nil {
-		for key, values := range k.extra(request.InfoFrom(ctx), caller) {
+		for key, values := range k.extra(info, caller) {
 			setExtra(out.Header, key, values)
 		}
 	}
+}
+
+// validating returns the query of a request, with the parameter fieldValidation where an object is written and the client does not say.
+// Connections to a workload are no writes, and what they ask for is the workload's.
+func (k *Kube) validating(i *request.Info, query string) string {
+	if k.fieldValidation == "" || !i.IsResource || i.Subresource != "" && i.Subresource != "status" && i.Subresource != "scale" {
+		return query
+	}
+	if i.Verb != "create" && i.Verb != "update" && i.Verb != "patch" {
+		return query
+	}
+	switch q, err := url.ParseQuery(query); {
+	case err != nil || q.Has("fieldValidation"):
+		return query
+	case query == "":
+		return k.fieldValidation
+	}
+	return query + "&" + k.fieldValidation
 }
 
 // isLong reports whether a request lasts as long as the client, or a workload, likes.

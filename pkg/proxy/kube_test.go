@@ -286,3 +286,42 @@ func TestIsLong(t *testing.T) {
 		}
 	}
 }
+
+// The configured validation of fields is asked for in writes whose clients do not say what they want, and never of a workload.
+func TestFieldValidationIsTheClientsOrTheConfigured(t *testing.T) {
+	const pods, as = "/api/v1/namespaces/a/pods", "fieldValidation=Strict"
+	for name, c := range map[string]struct {
+		method, target string
+		want           string
+	}{
+		"a creation":               {method: http.MethodPost, target: pods, want: as},
+		"with other parameters":    {method: http.MethodPost, target: pods + "?dryRun=All", want: "dryRun=All&" + as},
+		"an update":                {method: http.MethodPut, target: pods + "/p", want: as},
+		"a patch of the scale":     {method: http.MethodPatch, target: "/apis/apps/v1/namespaces/a/deployments/d/scale", want: as},
+		"a status":                 {method: http.MethodPut, target: pods + "/p/status", want: as},
+		"the client's own":         {method: http.MethodPost, target: pods + "?fieldValidation=Ignore", want: "fieldValidation=Ignore"},
+		"the client's, twice":      {method: http.MethodPost, target: pods + "?fieldValidation=&fieldValidation=Warn", want: "fieldValidation=&fieldValidation=Warn"},
+		"a read":                   {method: http.MethodGet, target: pods + "?limit=1", want: "limit=1"},
+		"a deletion":               {method: http.MethodDelete, target: pods + "/p"},
+		"a request to a workload":  {method: http.MethodPost, target: "/api/v1/namespaces/a/services/s/proxy/x?q=1", want: "q=1"},
+		"an eviction":              {method: http.MethodPost, target: pods + "/p/eviction"},
+		"a command in a container": {method: http.MethodPost, target: pods + "/p/exec?command=ls", want: "command=ls"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBackend(t, ok)
+			srv := front(t, newKube(t, KubeOptions{Config: b.config(), FieldValidation: "Strict"}), bob, allowed)
+			req, err := http.NewRequestWithContext(t.Context(), c.method, srv.URL+c.target, strings.NewReader("{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := noRedirect.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+			if got := b.only(t).URL.RawQuery; got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
