@@ -8,7 +8,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,8 +92,8 @@ func TestCapacityStreamsBeginNow(t *testing.T) {
 	}
 }
 
-// recordedPods serves n pods that differ as those of the seeder do.
-func recordedPods(t *testing.T, n int) *httptest.Server {
+// recordedPods serves n pods that differ as those of the seeder do, and have changed so often.
+func recordedPods(t *testing.T, n int, changes *atomic.Int64) *httptest.Server {
 	t.Helper()
 	text, err := json.Marshal(newPod(1))
 	if err != nil {
@@ -101,10 +103,9 @@ func recordedPods(t *testing.T, n int) *httptest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &recorded{pod: pod, n: n, every: time.Millisecond, next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	r := &recorded{pod: pod, n: n, every: time.Millisecond, changes: changes.Load, next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "passed on ", r.URL.Path)
 	})}
-	r.version.Store(int64(n))
 	srv := httptest.NewServer(r)
 	t.Cleanup(srv.Close)
 	return srv
@@ -125,7 +126,8 @@ func asSeeded(t *testing.T, got corev1.Pod, i int) {
 }
 
 func TestRecordedListAndOtherRequests(t *testing.T) {
-	srv := recordedPods(t, 12)
+	var changes atomic.Int64
+	srv := recordedPods(t, 12, &changes)
 	get := func(path string) *http.Response {
 		resp, err := http.Get(srv.URL + path) //nolint:noctx // the server ends with the test
 		if err != nil {
@@ -141,8 +143,19 @@ func TestRecordedListAndOtherRequests(t *testing.T) {
 	for i, pod := range list.Items {
 		asSeeded(t, pod, i)
 	}
-	if resp := get("/api/v1/pods?watch=true&resourceVersion=3"); resp.StatusCode != http.StatusGone {
-		t.Errorf("a watch from an old version: %s, want 410", resp.Status)
+	changes.Store(14) // each has changed once, and the first two twice
+	if err := json.NewDecoder(get("/api/v1/pods").Body).Decode(&list); err != nil || list.ResourceVersion != "26" {
+		t.Fatalf("after changes, the list has the version %q: %v", list.ResourceVersion, err)
+	}
+	for i, want := range map[int]string{0: "25", 1: "26", 2: "15", 11: "24"} {
+		if got := list.Items[i].ResourceVersion; got != want {
+			t.Errorf("pod %d has the version %s, want %s", i, got, want)
+		}
+	}
+	for _, version := range []string{"", "x", "3", "27"} {
+		if resp := get("/api/v1/pods?watch=true&resourceVersion=" + version); resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("a watch from version %q: %s, want 400", version, resp.Status)
+		}
 	}
 	for _, path := range []string{"/api/v1/namespaces", "/api/v1/namespaces/bench-1/pods"} {
 		var passed, to, at string
@@ -153,35 +166,55 @@ func TestRecordedListAndOtherRequests(t *testing.T) {
 }
 
 func TestRecordedWatch(t *testing.T) {
-	srv := recordedPods(t, 3)
-	resp, err := http.Get(srv.URL + "/api/v1/pods?watch=true&sendInitialEvents=true") //nolint:noctx // the server ends with the test
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	lines := bufio.NewScanner(resp.Body)
-	lines.Buffer(nil, 1<<20)
-	for k, want := range []string{"ADDED 1", "ADDED 2", "ADDED 3", "BOOKMARK 3", "MODIFIED 4", "MODIFIED 5"} {
-		var e struct {
-			Type   string
-			Object corev1.Pod
-		}
-		if !lines.Scan() {
-			t.Fatalf("the watch ended: %v", lines.Err())
-		}
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			t.Fatal(err)
-		}
-		if got := e.Type + " " + e.Object.ResourceVersion; got != want {
-			t.Fatalf("event %d is %s, want %s", k, got, want)
-		}
-		if e.Type == "BOOKMARK" {
-			if e.Object.Annotations[metav1.InitialEventsAnnotationKey] != "true" {
-				t.Errorf("the bookmark does not end the initial events: %s", lines.Bytes())
+	for name, c := range map[string]struct {
+		query   string
+		changes int64
+		want    []string // type and version of each event
+	}{
+		"from the beginning":    {query: "sendInitialEvents=true", want: []string{"ADDED 1", "ADDED 2", "ADDED 3", "BOOKMARK 3", "MODIFIED 4", "MODIFIED 5"}},
+		"after changes":         {query: "sendInitialEvents=true", changes: 2, want: []string{"ADDED 4", "ADDED 5", "ADDED 3", "BOOKMARK 5", "MODIFIED 6"}},
+		"from a former version": {query: "resourceVersion=4", changes: 2, want: []string{"MODIFIED 5", "MODIFIED 6", "MODIFIED 7"}},
+		"from the newest":       {query: "resourceVersion=5", changes: 2, want: []string{"MODIFIED 6"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var changes atomic.Int64
+			changes.Store(c.changes)
+			srv := recordedPods(t, 3, &changes)
+			resp, err := http.Get(srv.URL + "/api/v1/pods?watch=true&" + c.query) //nolint:noctx // the server ends with the test
+			if err != nil {
+				t.Fatal(err)
 			}
-			continue
-		}
-		asSeeded(t, e.Object, k%4)
+			defer resp.Body.Close()
+			changes.Add(2)
+			lines := bufio.NewScanner(resp.Body)
+			lines.Buffer(nil, 1<<20)
+			for k, want := range c.want {
+				var e struct {
+					Type   string
+					Object corev1.Pod
+				}
+				if !lines.Scan() {
+					t.Fatalf("the watch ended: %v", lines.Err())
+				}
+				if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+					t.Fatal(err)
+				}
+				if got := e.Type + " " + e.Object.ResourceVersion; got != want {
+					t.Fatalf("event %d is %s, want %s", k, got, want)
+				}
+				if e.Type == "BOOKMARK" {
+					if e.Object.Annotations[metav1.InitialEventsAnnotationKey] != "true" {
+						t.Errorf("the bookmark does not end the initial events: %s", lines.Bytes())
+					}
+					continue
+				}
+				version, err := strconv.Atoi(e.Object.ResourceVersion)
+				if err != nil {
+					t.Fatal(err)
+				}
+				asSeeded(t, e.Object, (version-1)%3)
+			}
+		})
 	}
 }
 

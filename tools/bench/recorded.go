@@ -13,7 +13,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -25,10 +24,23 @@ type recorded struct {
 	pod  podText
 	n    int
 	next http.Handler
-	// every is the time between two changes of a pod.
+	// every is how often watches look for changes.
 	every time.Duration
-	// version is that of the newest change.
-	version atomic.Int64
+	// changes is how many changes there were. They are of one pod after the other, each of which has a version: so a watch may go on from any
+	// version, as it may at a kube-apiserver that has not forgotten it.
+	changes func() int64
+}
+
+// version is that of the newest change.
+func (s *recorded) version() int64 { return int64(s.n) + s.changes() }
+
+// changed returns the pod that a version is of.
+func (s *recorded) changed(version int64) int { return int((version - 1) % int64(s.n)) }
+
+// versionOf returns the version of the i-th pod when the newest of all is at.
+func (s *recorded) versionOf(i int, at int64) int64 {
+	n := int64(s.n)
+	return at - (at-int64(i)-1)%n
 }
 
 // serveRecorded serves n pods over loopback, and returns a kubeconfig file for it in dir. The requests that it passes on are made with the
@@ -61,8 +73,8 @@ func serveRecorded(config *rest.Config, pod podText, n int, every time.Duration,
 		_ = l.Close()
 		return "", nil, fmt.Errorf("write the kubeconfig of the recorded pods: %w", err)
 	}
-	r := &recorded{pod: pod, n: n, next: proxy, every: every}
-	r.version.Store(int64(n))
+	began := time.Now()
+	r := &recorded{pod: pod, n: n, next: proxy, every: every, changes: func() int64 { return int64(time.Since(began) / every) }}
 	srv := &http.Server{Handler: r, ReadHeaderTimeout: time.Minute}
 	go func() { _ = srv.Serve(l) }()
 	return file.Name(), func() { _ = srv.Close() }, nil
@@ -76,27 +88,30 @@ func (s *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.next.ServeHTTP(w, r)
 	case q.Get("watch") == "":
 		s.list(w)
-	case q.Get("sendInitialEvents") == "true" || q.Get("resourceVersion") == strconv.FormatInt(s.version.Load(), 10):
-		s.watch(r.Context(), w, q.Get("sendInitialEvents") == "true")
-	default: // there is no history
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusGone)
-		fmt.Fprintln(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","message":"there is no history",`+
-			`"code":410}`)
+	case q.Get("sendInitialEvents") == "true":
+		s.watch(r.Context(), w, 0)
+	default:
+		from, err := strconv.ParseInt(q.Get("resourceVersion"), 10, 64)
+		if err != nil || from < int64(s.n) || from > s.version() {
+			http.Error(w, "the recorded pods have no such version", http.StatusBadRequest)
+			return
+		}
+		s.watch(r.Context(), w, from)
 	}
 }
 
 func (s *recorded) list(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	to := bufio.NewWriterSize(w, 1<<20)
-	fmt.Fprintf(to, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[`, s.version.Load())
+	at := s.version()
+	fmt.Fprintf(to, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[`, at)
 	var text []byte
 	for i := range s.n {
 		text = text[:0]
 		if i > 0 {
 			text = append(text, ',')
 		}
-		if _, err := to.Write(s.pod.appendPod(text, i, int64(i+1))); err != nil {
+		if _, err := to.Write(s.pod.appendPod(text, i, s.versionOf(i, at))); err != nil {
 			return // the client has enough
 		}
 	}
@@ -104,7 +119,8 @@ func (s *recorded) list(w http.ResponseWriter) {
 	_ = to.Flush() // a client that has disconnected sees nothing
 }
 
-func (s *recorded) watch(ctx context.Context, w http.ResponseWriter, initial bool) {
+// watch sends the changes after a version; from 0 it sends all pods first.
+func (s *recorded) watch(ctx context.Context, w http.ResponseWriter, from int64) {
 	w.Header().Set("Content-Type", "application/json")
 	to := bufio.NewWriterSize(w, 1<<20)
 	var text []byte
@@ -113,29 +129,31 @@ func (s *recorded) watch(ctx context.Context, w http.ResponseWriter, initial boo
 		_, err := to.Write(append(s.pod.appendPod(text, i, version), "}\n"...))
 		return err
 	}
-	if initial {
+	if from == 0 {
+		from = s.version()
 		for i := range s.n {
-			if event("ADDED", i, int64(i+1)) != nil {
+			if event("ADDED", i, s.versionOf(i, from)) != nil {
 				return
 			}
 		}
 		fmt.Fprintf(to, `{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"%d",`+
-			`"annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n", s.version.Load())
-	}
-	flush := func() error { return errors.Join(to.Flush(), http.NewResponseController(w).Flush()) }
-	if flush() != nil {
-		return
+			`"annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n", from)
 	}
 	tick := time.NewTicker(s.every)
 	defer tick.Stop()
-	for i := 0; ; i = (i + 1) % s.n {
+	for {
+		for ; from < s.version(); from++ {
+			if event("MODIFIED", s.changed(from+1), from+1) != nil {
+				return
+			}
+		}
+		if errors.Join(to.Flush(), http.NewResponseController(w).Flush()) != nil {
+			return
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		}
-		if event("MODIFIED", i, s.version.Add(1)) != nil || flush() != nil {
-			return
 		}
 	}
 }
