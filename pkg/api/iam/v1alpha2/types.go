@@ -122,7 +122,7 @@ type GroupBindingList struct {
 // GlobalRole is v1beta1.GlobalRole as older clients ask for it; the fields are the same.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:resource:scope=Cluster,shortName=gr
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type GlobalRole struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -150,7 +150,7 @@ type GlobalRoleList struct {
 // GlobalRoleBinding is v1beta1.GlobalRoleBinding as older clients ask for it; the fields are the same.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:resource:scope=Cluster,shortName=grb
 // +kubebuilder:printcolumn:name="Role",type=string,JSONPath=`.roleRef.name`
 // +kubebuilder:printcolumn:name="Subjects",type=string,JSONPath=`.subjects[*].name`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -183,7 +183,7 @@ type GlobalRoleBindingList struct {
 // WorkspaceRole is v1beta1.WorkspaceRole as older clients ask for it; the fields are the same.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:resource:scope=Cluster,shortName=wsr
 // +kubebuilder:printcolumn:name="Workspace",type=string,JSONPath=`.metadata.labels.kubesphere\.io/workspace`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type WorkspaceRole struct {
@@ -212,7 +212,7 @@ type WorkspaceRoleList struct {
 // WorkspaceRoleBinding is v1beta1.WorkspaceRoleBinding as older clients ask for it; the fields are the same.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:resource:scope=Cluster,shortName=wsrb
 // +kubebuilder:printcolumn:name="Workspace",type=string,JSONPath=`.metadata.labels.kubesphere\.io/workspace`
 // +kubebuilder:printcolumn:name="Role",type=string,JSONPath=`.roleRef.name`
 // +kubebuilder:printcolumn:name="Subjects",type=string,JSONPath=`.subjects[*].name`

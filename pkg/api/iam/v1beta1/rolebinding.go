@@ -28,7 +28,7 @@ const (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
-// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:resource:scope=Cluster,shortName=grb
 // +kubebuilder:printcolumn:name="Role",type=string,JSONPath=`.roleRef.name`
 // +kubebuilder:printcolumn:name="Subjects",type=string,JSONPath=`.subjects[*].name`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -62,7 +62,7 @@ type GlobalRoleBindingList struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
-// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:resource:scope=Cluster,shortName=wsrb
 // +kubebuilder:printcolumn:name="Workspace",type=string,JSONPath=`.metadata.labels.kubesphere\.io/workspace`
 // +kubebuilder:printcolumn:name="Role",type=string,JSONPath=`.roleRef.name`
 // +kubebuilder:printcolumn:name="Subjects",type=string,JSONPath=`.subjects[*].name`

@@ -9,7 +9,7 @@ import (
 // Workspace is v1beta1.Workspace as older clients ask for it; the fields are the same.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:resource:scope=Cluster,shortName=ws
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Manager",type=string,JSONPath=`.spec.manager`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

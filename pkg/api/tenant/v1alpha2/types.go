@@ -9,7 +9,7 @@ import (
 // WorkspaceTemplate is v1beta1.WorkspaceTemplate as older clients ask for it; the fields are the same.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:resource:scope=Cluster,shortName=wst
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Manager",type=string,JSONPath=`.spec.template.spec.manager`
 // +kubebuilder:printcolumn:name="Clusters",type=string,JSONPath=`.spec.placement.clusters[*].name`

@@ -20,7 +20,7 @@ func IsSystemNamespace(name string) bool {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
-// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:resource:scope=Cluster,shortName=ws
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Manager",type=string,JSONPath=`.spec.manager`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
