@@ -9,9 +9,10 @@ import (
 	"strconv"
 
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/resource/page"
-	"kapis.dev/ks-apiserver/pkg/resource/table"
 	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/stream"
 )
 
 // list answers a list or a watch.
@@ -25,29 +26,17 @@ func (h *Handler) list(r *http.Request, a *access) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	form, err := table.FormFor(r.Header, q)
-	if err != nil {
-		return nil, err
-	}
 	if err := h.authorize(ctx, a); err != nil {
 		return nil, err
 	}
-	scope := h.scope(a)
-	src, err := h.Resources.Streams.Open(ctx, r.Header, a.kind, scope, q, a.verb == "watch", "")
-	if err != nil {
-		return nil, err
+	v, err := h.Resources.Answer(r, &resource.Listing{
+		Kind: a.kind, Scope: h.scope(a), Query: q, Watch: a.verb == "watch", Streams: h.streams,
+		Next: func(p *page.Page) string { return following(p, q) }, Form: (*page.Page).Native,
+	})
+	if s, ok := v.(*stream.Answer); ok {
+		return &contextual{s, r.WithContext(context.WithValue(ctx, accessKey{}, a))}, nil
 	}
-	if src != nil {
-		return &contextual{h.streams.Answer(src), r.WithContext(context.WithValue(ctx, accessKey{}, a))}, nil
-	}
-	p, err := h.Resources.List(ctx, a.kind, scope, q)
-	if err != nil {
-		return nil, err
-	}
-	if form != nil {
-		return h.Resources.Tables.For(ctx, a.kind, scope, form).Page(p, following(p, q)), nil
-	}
-	return p.Native(following(p, q)), nil
+	return v, err
 }
 
 // get answers a request for one object.

@@ -5,6 +5,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/inventory"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/kubeconfig"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/remote"
+	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/web"
 
 	restful "github.com/emicklei/go-restful/v3"
@@ -58,20 +59,12 @@ func (h *V1alpha2) mountLists(ws *restful.WebService) {
 // list answers with a page of what the present version lists, in the form {"total_count":N,"items":[...]}. The decision on the request is
 // the same: a right to a kind at either version is one to read it.
 func (h *V1alpha2) list(r *restful.Request) (any, error) {
-	ctx, plural, namespace := r.Request.Context(), r.PathParameter("resources"), r.PathParameter("namespace")
-	q, err := conditions.Parse(plural, namespace, r.Request.URL.Query())
+	q, err := conditions.Parse(r.PathParameter("resources"), r.PathParameter("namespace"), r.Request.URL.Query())
 	if err != nil {
 		return nil, err
 	}
-	kind, err := h.Lists.Resources.Catalog().ByName(ctx, plural)
-	if err != nil {
-		return nil, err
-	}
-	scope := h.Lists.scopeOf(ctx, namespace)
-	scope.Data = h.Lists.mayReadData(ctx, kind, scope)
-	found, err := h.Lists.page(ctx, kind, scope, q)
-	if err != nil {
-		return nil, err
-	}
-	return found.Counted(), nil
+	return h.Lists.answer(r, q, counted)
 }
+
+// counted is the form {"items":[...],"total_count":N}.
+func counted(p *page.Page, _ string) *page.Answer { return p.Counted() }

@@ -11,9 +11,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
-	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
-	"kapis.dev/ks-apiserver/pkg/resource/table"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -77,46 +75,29 @@ func (h *V1alpha3) Mount(ws *restful.WebService) {
 
 // list answers requests for any number of objects: a page, a live page, or a watch.
 func (h *V1alpha3) list(r *restful.Request) (any, error) {
-	ctx, plural := r.Request.Context(), r.PathParameter("resources")
-	scope := h.scopeOf(ctx, r.PathParameter("namespace"))
 	q, err := query.Parse(r.Request.URL.Query())
 	if err != nil {
 		return nil, err
 	}
-	form, err := table.FormFor(r.Request.Header, q)
-	if err != nil {
-		return nil, err
-	}
-	kind, err := h.Resources.Catalog().ByName(ctx, plural)
-	if err != nil {
-		return nil, err
-	}
-	// For a stream, only the right to this route is checked again and again: it never has data.
-	src, err := h.Resources.Streams.Open(ctx, r.Request.Header, kind, scope, q, request.InfoFrom(ctx).Verb == "watch", "")
-	if err != nil {
-		return nil, err
-	}
-	if src != nil {
-		return h.Streams.Answer(src), nil
-	}
-	scope.Data = h.mayReadData(ctx, kind, scope)
-	found, err := h.page(ctx, kind, scope, q)
-	if err != nil {
-		return nil, err
-	}
-	if form != nil {
-		return h.Resources.Tables.For(ctx, kind, scope, form).Page(found, ""), nil
-	}
-	return found.Items(), nil
+	return h.answer(r, q, resource.Items)
 }
 
-// page returns one page of a list, with data where the scope has them.
-func (h *V1alpha3) page(ctx context.Context, kind *store.Kind, scope plan.Scope, q *query.Query) (*page.Page, error) {
-	out, err := h.Resources.List(ctx, kind, scope, q)
-	if err == nil && q.ManagedFields {
-		out, err = h.Resources.Complete(ctx, out, scope, h.AsCaller)
+// answer returns the answer to a request for the objects that q selects.
+func (h *V1alpha3) answer(r *restful.Request, q *query.Query, form resource.Form) (any, error) {
+	ctx := r.Request.Context()
+	kind, err := h.Resources.Catalog().ByName(ctx, r.PathParameter("resources"))
+	if err != nil {
+		return nil, err
 	}
-	return out, err
+	return h.Resources.Answer(r.Request, &resource.Listing{
+		Kind: kind, Scope: h.scopeOf(ctx, r.PathParameter("namespace")), Query: q, Watch: request.InfoFrom(ctx).Verb == "watch",
+		Streams: h.Streams, AsCaller: h.AsCaller, Form: form,
+		// For a stream, only the right to this route is checked again and again: it never has data.
+		BeforePage: func(l *resource.Listing) error {
+			l.Scope.Data = h.mayReadData(ctx, kind, l.Scope)
+			return nil
+		},
+	})
 }
 
 // scopeOf returns what a list reads: the namespace of the path, and what the decision on the request leaves of all of them.

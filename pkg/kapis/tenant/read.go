@@ -13,7 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
-	"kapis.dev/ks-apiserver/pkg/resource/page"
+	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/tenant"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -42,18 +42,10 @@ func (h *Handler) list(gvr schema.GroupVersionResource) web.Handler {
 		if err != nil {
 			return nil, err
 		}
-		src, err := h.Resources.Streams.Open(ctx, r.Request.Header, kind, scope, q, request.InfoFrom(ctx).Verb == "watch", "")
-		if err != nil {
-			return nil, err
-		}
-		if src != nil {
-			return h.Streams.Answer(src), nil
-		}
-		page, err := h.page(r, gvr, scope, q)
-		if err != nil {
-			return nil, err
-		}
-		return page.Items(), nil
+		return h.Resources.Answer(r.Request, &resource.Listing{
+			Kind: kind, Scope: scope, Query: q, Watch: request.InfoFrom(ctx).Verb == "watch",
+			Streams: h.Streams, AsCaller: h.AsCaller, Form: resource.Items,
+		})
 	}
 }
 
@@ -71,17 +63,23 @@ func (h *Handler) listed(ctx context.Context, gvr schema.GroupVersionResource, s
 	return authz.NewOwnPartialList(nil, nil, names), nil
 }
 
-func (h *Handler) page(r *restful.Request, gvr schema.GroupVersionResource, scope plan.Scope, q *query.Query) (*page.Page, error) {
+// whole answers a list that is restricted to what was asked for, and so is no partial one. It is not streamed.
+func (h *Handler) whole(r *restful.Request, gvr schema.GroupVersionResource, scope plan.Scope) (any, error) {
 	ctx := r.Request.Context()
+	q, err := parse(r)
+	if err != nil {
+		return nil, err
+	}
+	if live, err := h.Resources.Streams.IsLive(q); err != nil || live {
+		return nil, apierrors.NewBadRequest("this list is not streamed: leave view=live out")
+	}
 	kind, err := h.Resources.Catalog().Resolve(ctx, gvr)
 	if err != nil {
 		return nil, err
 	}
-	page, err := h.Resources.List(ctx, kind, scope, q)
-	if err == nil && q.ManagedFields {
-		page, err = h.Resources.Complete(ctx, page, scope, h.AsCaller)
-	}
-	return page, err
+	return h.Resources.Answer(r.Request, &resource.Listing{
+		Kind: kind, Scope: scope, Query: q, AsCaller: h.AsCaller, Whole: true, Form: resource.Items,
+	})
 }
 
 // parse reads the query of a list.
@@ -113,10 +111,6 @@ func (h *Handler) get(gvr schema.GroupVersionResource) web.Handler {
 // placed answers the clusters of a workspace.
 func (h *Handler) placed(r *restful.Request) (any, error) {
 	ctx, workspace := r.Request.Context(), r.PathParameter("workspace")
-	q, err := h.still(r)
-	if err != nil {
-		return nil, err
-	}
 	kind, err := h.Resources.Catalog().Resolve(ctx, templatesKind)
 	if err != nil {
 		return nil, err
@@ -129,33 +123,12 @@ func (h *Handler) placed(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := h.page(r, clustersKind, plan.Scope{PartialList: authz.NewOwnPartialList(nil, nil, names)}, q)
-	if err != nil {
-		return nil, err
-	}
-	page.Partial = false // it has all of the workspace's clusters
-	return page.Items(), nil
-}
-
-// still reads the query of a list that is not streamed.
-func (h *Handler) still(r *restful.Request) (*query.Query, error) {
-	q, err := parse(r)
-	if err != nil {
-		return nil, err
-	}
-	if live, err := h.Resources.Streams.IsLive(q); err != nil || live {
-		return nil, apierrors.NewBadRequest("this list is not streamed: leave view=live out")
-	}
-	return q, nil
+	return h.whole(r, clustersKind, plan.Scope{PartialList: authz.NewOwnPartialList(nil, nil, names)})
 }
 
 // memberNamespaces answers the namespaces of a workspace that one of its members sees.
 func (h *Handler) memberNamespaces(r *restful.Request) (any, error) {
 	ctx, workspace, member := r.Request.Context(), r.PathParameter("workspace"), r.PathParameter("workspacemember")
-	q, err := h.still(r)
-	if err != nil {
-		return nil, err
-	}
 	d, err := h.AsCaller.May.Authorize(ctx, h.member(member), request.ListOf(tenant.Group, V1beta1, "namespaces", workspace))
 	if err != nil {
 		return nil, err
@@ -166,12 +139,7 @@ func (h *Handler) memberNamespaces(r *restful.Request) (any, error) {
 			scope.PartialList = authz.NewOwnPartialList(nil, nil, nil)
 		}
 	}
-	page, err := h.page(r, namespacesKind, scope, q)
-	if err != nil {
-		return nil, err
-	}
-	page.Partial = false // it has all that the member sees
-	return page.Items(), nil
+	return h.whole(r, namespacesKind, scope)
 }
 
 // member returns a member as an authorizer sees them; for a name without a user, what is bound to the name counts.

@@ -3,14 +3,15 @@ package read
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
-	"kapis.dev/ks-apiserver/pkg/resource/table"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -122,35 +123,27 @@ func (h *Handler) List(r *restful.Request) (any, error) {
 		return nil, err
 	}
 	ctx := r.Request.Context()
-	form, err := table.FormFor(r.Request.Header, q)
-	if err != nil {
-		return nil, err
-	}
-	src, err := h.Resources.Streams.Open(ctx, r.Request.Header, t.kind, t.scope, q, request.InfoFrom(ctx).Verb == "watch", t.name)
-	if err != nil {
-		return nil, err
-	}
-	if src != nil {
-		return h.Streams.Answer(src), nil
-	}
-	if t.scope.PartialList != nil && h.ReducedQuery != nil {
-		if other, err := h.ReducedQuery(ctx, t.kind.GVR.GroupResource(), r.Request.URL.Query()); err != nil {
-			return nil, err
-		} else if other != nil {
-			q, t.scope.PartialList = other, nil
+	return h.Resources.Answer(r.Request, &resource.Listing{
+		Kind: t.kind, Scope: t.scope, Query: q, Watch: request.InfoFrom(ctx).Verb == "watch", Name: t.name,
+		Streams: h.Streams, AsCaller: h.AsCaller, BeforePage: h.reduced(r.Request), Form: list,
+	})
+}
+
+// list is the form of a list of Kubernetes.
+func list(p *page.Page, _ string) *page.Answer { return p.List() }
+
+// reduced returns what replaces the query of a page that a partial list is the answer to by the one of ReducedQuery.
+func (h *Handler) reduced(r *http.Request) func(*resource.Listing) error {
+	return func(l *resource.Listing) error {
+		if l.Scope.PartialList == nil || h.ReducedQuery == nil {
+			return nil
 		}
+		other, err := h.ReducedQuery(r.Context(), l.Kind.GVR.GroupResource(), r.URL.Query())
+		if other != nil {
+			l.Query, l.Scope.PartialList = other, nil
+		}
+		return err
 	}
-	page, err := h.Resources.List(ctx, t.kind, t.scope, q)
-	if err == nil && q.ManagedFields {
-		page, err = h.Resources.Complete(ctx, page, t.scope, h.AsCaller)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if form != nil {
-		return h.Resources.Tables.For(ctx, t.kind, t.scope, form).Page(page, ""), nil
-	}
-	return page.List(), nil
 }
 
 // Get answers one object.
