@@ -8,13 +8,21 @@ import (
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/audit"
+	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/filter"
 )
 
 // auditLog is where audit events go, and the policy that says which; nil where the audit is off.
 type auditLog struct {
-	policy *audit.Policy
-	file   *audit.File
+	policy   *audit.Policy
+	backends []auditBackend
+}
+
+// auditBackend is a file or a webhook.
+type auditBackend interface {
+	audit.Sink
+	Run(context.Context)
+	Fault() error
 }
 
 // makeAudit opens the backend of the audit, if it is on.
@@ -22,8 +30,8 @@ func (p *components) makeAudit(ctx context.Context) (err error) {
 	c := &p.cfg.Auditing
 	if !c.Records() {
 		if c.Enable {
-			klog.InfoS("auditing.enable is true, and nothing is recorded: events are not sent to webhooks; set auditing.logOptions.path to a" +
-				" file, or to - for standard output")
+			klog.InfoS("auditing.enable is true, and nothing is recorded: events are not sent to Elasticsearch; set" +
+				" auditing.logOptions.path to a file, or to - for standard output, or auditing.webhookOptions.webhookUrl")
 		}
 		return nil
 	}
@@ -40,16 +48,42 @@ func (p *components) makeAudit(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	o := c.LogOptions
-	if a.file, err = audit.NewFile(audit.FileOptions{
-		Path: o.Path, MaxSize: o.MaxSize, MaxBackups: o.MaxBackups, MaxAge: o.MaxAge, Metrics: metrics, Now: time.Now,
-	}); err != nil {
-		return err
+	if o := c.LogOptions; o.Path != "" {
+		file, err := audit.NewFile(audit.FileOptions{
+			Path: o.Path, MaxSize: o.MaxSize, MaxBackups: o.MaxBackups, MaxAge: o.MaxAge, Metrics: metrics, Now: time.Now,
+		})
+		if err != nil {
+			return err
+		}
+		a.backends = append(a.backends, file)
+	}
+	if o, release := c.Webhook(); o.WebhookURL != "" {
+		webhook, err := audit.NewWebhook(audit.WebhookOptions{
+			URL: o.WebhookURL, Shape: auditShape(o.Format, release), CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile,
+			TokenFile: o.TokenFile, SkipVerify: o.InsecureSkipVerify, Senders: o.EventSendersNum, Batch: c.EventBatchSize,
+			Interval: time.Duration(c.EventBatchInterval), Metrics: metrics, Now: time.Now,
+		})
+		if err != nil {
+			return err
+		}
+		a.backends = append(a.backends, webhook)
 	}
 	p.audit = a
 	p.running.Go(func() { a.policy.Run(ctx) })
-	p.running.Go(func() { a.file.Run(ctx) })
+	for _, b := range a.backends {
+		p.running.Go(func() { b.Run(ctx) })
+	}
 	return nil
+}
+
+func auditShape(format string, release int) audit.Shape {
+	switch {
+	case format == config.AuditFormatKubernetes:
+		return audit.ShapeKubernetes
+	case release == 3:
+		return audit.ShapeKubeSphere3
+	}
+	return audit.ShapeKubeSphere4
 }
 
 // auditing returns the filter that records requests.
@@ -58,9 +92,22 @@ func (p *components) auditing() filter.Auditing {
 		return filter.Auditing{}
 	}
 	return filter.Auditing{
-		Sink: p.audit.file, Policy: p.audit.policy, Source: p.accounts.sourceOf, WorkspaceOf: p.rbac.WorkspaceOf, Aliases: p.aliases(),
+		Sink: p.audit, Policy: p.audit.policy, Source: p.accounts.sourceOf, WorkspaceOf: p.rbac.WorkspaceOf, Aliases: p.aliases(),
 		Now: time.Now,
 	}
 }
 
-func (a *auditLog) fault() error { return errors.Join(a.policy.Fault(), a.file.Fault()) }
+// Record hands e to all backends.
+func (a *auditLog) Record(e *audit.Event) {
+	for _, b := range a.backends {
+		b.Record(e)
+	}
+}
+
+func (a *auditLog) fault() error {
+	err := a.policy.Fault()
+	for _, b := range a.backends {
+		err = errors.Join(err, b.Fault())
+	}
+	return err
+}

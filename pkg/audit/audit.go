@@ -30,6 +30,8 @@ type Event struct {
 	Sources []string
 	// Object is what a request for a resource names; its Resource is empty for any other path.
 	Object auditv1.ObjectReference
+	// Scope is that of the request: Global, Workspace, Cluster or Namespace.
+	Scope string
 	// Code is the status of the answer; 0 while there is none.
 	Code int
 	// Received is when the request came, and At when the stage began.

@@ -33,10 +33,7 @@ func AppendJSON(dst []byte, e *Event) []byte {
 }
 
 func appendUser(dst []byte, e *Event) []byte {
-	name, uid, groups := e.Username, e.UID, e.Groups
-	if e.Login.Verb != "" && e.Login.Username != "" {
-		name, uid, groups = e.Login.Username, e.Login.UID, nil
-	}
+	name, uid, groups := e.caller()
 	dst = append(dst, `,"user":{`...)
 	at := len(dst)
 	dst = appendOptional(dst, "username", name)
@@ -64,26 +61,41 @@ func appendAnnotations(dst []byte, e *Event) []byte {
 	start := len(dst)
 	dst = append(dst, `,"annotations":{`...)
 	at := len(dst)
-	dst = appendOptional(dst, "authorization.k8s.io/decision", e.Decision)
-	if e.Decision != "" {
-		dst = appendField(dst, "authorization.k8s.io/reason", e.Reason)
-	}
-	for _, f := range [...]annotation{
-		{"kapis.dev/workspace", e.Workspace}, {"kapis.dev/cluster", e.Cluster}, {"kapis.dev/login", e.Login.Method},
-		{"kapis.dev/provider", e.Login.Provider}, {"kapis.dev/client", e.Login.Client},
-	} {
-		dst = appendOptional(dst, f.key, f.value)
-	}
-	for _, f := range e.annotations {
-		dst = appendField(dst, f.key, f.value)
-	}
-	if e.truncated {
-		dst = appendField(dst, "audit.k8s.io/truncated", "true")
-	}
+	e.eachAnnotation(func(key, value string) { dst = appendField(dst, key, value) })
 	if len(dst) == at {
 		return dst[:start]
 	}
 	return append(first(dst, at), '}')
+}
+
+// caller returns the user whom the event names: at a login, the one who logs in.
+func (e *Event) caller() (name, uid string, groups []string) {
+	if e.Login.Verb != "" && e.Login.Username != "" {
+		return e.Login.Username, e.Login.UID, nil
+	}
+	return e.Username, e.UID, e.Groups
+}
+
+// eachAnnotation calls f for the annotations of the form audit.k8s.io/v1.
+func (e *Event) eachAnnotation(f func(key, value string)) {
+	if e.Decision != "" {
+		f("authorization.k8s.io/decision", e.Decision)
+		f("authorization.k8s.io/reason", e.Reason)
+	}
+	for _, a := range [...]annotation{
+		{"kapis.dev/workspace", e.Workspace}, {"kapis.dev/cluster", e.Cluster}, {"kapis.dev/login", e.Login.Method},
+		{"kapis.dev/provider", e.Login.Provider}, {"kapis.dev/client", e.Login.Client},
+	} {
+		if a.value != "" {
+			f(a.key, a.value)
+		}
+	}
+	for _, a := range e.annotations {
+		f(a.key, a.value)
+	}
+	if e.truncated {
+		f("audit.k8s.io/truncated", "true")
+	}
 }
 
 // first removes the comma before the first field of an object that begins at at.

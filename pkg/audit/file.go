@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"gopkg.in/natefinch/lumberjack.v2"
@@ -21,10 +19,6 @@ const (
 	chunk = 256 << 10
 	// writePause is the time between attempts to write where writing fails, as on a full disk.
 	writePause = time.Second
-	// stopTimeout is how long a stop waits for what is queued.
-	stopTimeout = 10 * time.Second
-	// dropShown is how long after a drop the backend counts as degraded.
-	dropShown = time.Minute
 )
 
 // FileOptions are those of a File.
@@ -40,20 +34,13 @@ type FileOptions struct {
 // File is the backend that writes events into a file, one on each line, as kube-apiserver does with --audit-log-path. Only its owner may
 // read the file. Events wait in a bounded queue; those that don't fit are dropped, counted, and told by an event of the verb dropped.
 type File struct {
-	out     io.WriteCloser
-	queue   *queue
-	metrics *Metrics
-	now     func() time.Time
-
-	fault   atomic.Pointer[error] // why the last attempt to write failed
-	dropped atomic.Int64          // when the last event was dropped, in Unix nanoseconds
+	*backend
+	out io.WriteCloser
 }
-
-var scratch = sync.Pool{New: func() any { b := make([]byte, 0, 2048); return &b }}
 
 // NewFile opens the file. It is an error if that can't be written to.
 func NewFile(o FileOptions) (*File, error) {
-	f := &File{queue: newQueue(), metrics: o.Metrics, now: o.Now}
+	f := &File{backend: newBackend(backendFile, AppendJSON, 1, o.Metrics, o.Now)}
 	if o.Path == "-" {
 		f.out = standardOutput{}
 		return f, nil
@@ -82,31 +69,6 @@ func private(path string) error {
 	return errors.Join(f.Chmod(0o600), f.Close())
 }
 
-// Record queues e.
-func (f *File) Record(e *Event) {
-	b := scratch.Get().(*[]byte) //nolint:errcheck,forcetypeassert // the pool has nothing else
-	line := append(AppendJSON((*b)[:0], e), '\n')
-	if !f.queue.put(line, e.At) {
-		f.dropped.Store(f.now().UnixNano())
-		f.metrics.dropped.WithLabelValues(backendFile, "full").Inc()
-	}
-	if cap(line) <= keptBuffer {
-		*b = line
-		scratch.Put(b)
-	}
-}
-
-// Fault returns why events are not written, or that some were dropped in the last minute; nil if all is well.
-func (f *File) Fault() error {
-	if err := f.fault.Load(); err != nil {
-		return fmt.Errorf("write the audit log: %w", *err)
-	}
-	if at := f.dropped.Load(); at > 0 && f.now().Sub(time.Unix(0, at)) < dropShown {
-		return errors.New("audit events were dropped in the last minute, since they came faster than they were written")
-	}
-	return nil
-}
-
 // Run writes what is queued, until ctx ends; then it writes the rest, for up to 10 s, and closes the file.
 func (f *File) Run(ctx context.Context) {
 	defer func() { _ = f.out.Close() }()
@@ -126,20 +88,14 @@ func (f *File) Run(ctx context.Context) {
 
 // flush writes what is queued; once ctx has ended, each attempt is the last one.
 func (f *File) flush(ctx context.Context) {
-	lines, events, told := f.queue.take()
-	if told.number > 0 {
-		klog.InfoS("WARNING: audit events were dropped", "backend", backendFile, "number", told.number, "first", told.first, "last", told.last)
-	}
+	lines, events := f.take()
 	if events == 0 {
 		return
 	}
 	rest := f.write(ctx, lines)
 	lost := bytes.Count(rest, []byte{'\n'})
 	f.metrics.written.WithLabelValues(backendFile).Add(float64(events - lost))
-	if lost > 0 {
-		f.metrics.dropped.WithLabelValues(backendFile, "stop").Add(float64(lost))
-		klog.InfoS("WARNING: audit events were dropped, since the server stops and they can't be written", "backend", backendFile, "number", lost)
-	}
+	f.lost("stop", lost)
 	f.queue.done(lines)
 }
 

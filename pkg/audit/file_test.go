@@ -104,7 +104,7 @@ func TestFileThatCannotBeWrittenIsRefused(t *testing.T) {
 // O16, O17: the queue is bounded in events and bytes, what does not fit is dropped and counted, and an event tells how many and when.
 func TestQueueIsBoundedAndTellsOfDrops(t *testing.T) {
 	metrics := newMetrics(t)
-	f := &File{queue: newQueue(), metrics: metrics, now: time.Now, out: standardOutput{}}
+	f := &File{backend: newBackend(backendFile, AppendJSON, 1, metrics, time.Now), out: standardOutput{}}
 	for range maxQueuedEvents + 7 {
 		f.Record(event("/a"))
 	}
@@ -164,7 +164,7 @@ func (d *disk) Close() error { return nil }
 func TestFileRecoversFromAFullDisk(t *testing.T) {
 	for name, room := range map[string]int{"InALine": 1000, "BeforeTheFirst": 0} {
 		t.Run(name, func(t *testing.T) {
-			f := &File{queue: newQueue(), metrics: newMetrics(t), now: time.Now}
+			f := &File{backend: newBackend(backendFile, AppendJSON, 1, newMetrics(t), time.Now)}
 			d := &disk{room: room}
 			d.full = func() { d.room = 1 << 20 } // somebody cleans up
 			f.out = d
@@ -186,7 +186,7 @@ func TestFileRecoversFromAFullDisk(t *testing.T) {
 	}
 	t.Run("ForEver", func(t *testing.T) {
 		metrics := newMetrics(t)
-		f := &File{queue: newQueue(), metrics: metrics, now: time.Now}
+		f := &File{backend: newBackend(backendFile, AppendJSON, 1, metrics, time.Now)}
 		ctx, stop := context.WithCancel(t.Context())
 		f.out = &disk{full: stop}
 		f.Record(event("/a"))

@@ -14,7 +14,8 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: "ks_audit_event_total", Help: "Audit events that were written, by backend.",
 		}, []string{"backend"}),
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ks_audit_dropped_total", Help: "Audit events that were lost, by backend and reason: full (the queue), stop (of the server).",
+			Name: "ks_audit_dropped_total",
+			Help: "Audit events that were lost, by backend and reason: full (the queue), refused (by the webhook), stop (of the server).",
 		}, []string{"backend", "reason"}),
 	}
 	if registerer == nil {

@@ -19,7 +19,9 @@ const (
 // queue has encoded events, one on each line, until a backend takes them all at once. It never blocks and never grows beyond its bounds:
 // an event that does not fit is dropped, and counted.
 type queue struct {
-	wake chan struct{} // has one element while there may be something to take
+	wake   chan struct{} // has one element while there may be something to take
+	encode Encode
+	batch  int // events at which the backend is woken again, after the first one
 
 	mu            sync.Mutex
 	buf, spare    []byte
@@ -35,7 +37,9 @@ type loss struct {
 	first, last time.Time
 }
 
-func newQueue() *queue { return &queue{wake: make(chan struct{}, 1)} }
+func newQueue(encode Encode, batch int) *queue {
+	return &queue{wake: make(chan struct{}, 1), encode: encode, batch: batch}
+}
 
 // put appends the line of an event, and reports whether there was room.
 func (q *queue) put(line []byte, at time.Time) bool {
@@ -47,9 +51,9 @@ func (q *queue) put(line []byte, at time.Time) bool {
 	}
 	q.buf = append(q.buf, line...)
 	q.events++
-	idle := q.events == 1
+	due := q.events == 1 || q.events == q.batch
 	q.mu.Unlock()
-	if idle {
+	if due {
 		q.signal()
 	}
 	return true
@@ -63,7 +67,7 @@ func (q *queue) take() (lines []byte, events int, told loss) {
 	lines, events, told = q.buf, q.events, q.lost
 	q.buf, q.spare, q.events, q.lost = q.spare[:0], nil, 0, loss{}
 	if told.number > 0 {
-		lines = append(AppendJSON(lines, told.event()), '\n')
+		lines = append(q.encode(lines, told.event()), '\n')
 		events++
 	}
 	q.taken, q.taking = events, len(lines)
@@ -81,6 +85,13 @@ func (q *queue) done(lines []byte) {
 	if q.lost.number > 0 && q.events == 0 { // what was dropped meanwhile is told even if nothing else comes
 		q.signal()
 	}
+}
+
+// waiting returns how many events may be taken.
+func (q *queue) waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.events
 }
 
 func (q *queue) signal() {

@@ -3,6 +3,7 @@ package config
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // Auditing is the section auditing: the events that are recorded of requests (docs/audit.md).
@@ -17,18 +18,48 @@ type Auditing struct {
 	// LogOptions is the file that events are written to.
 	LogOptions AuditingLog `json:"logOptions"`
 
-	WebhookOptions     any    `json:"webhookOptions" config:"unread"`
-	WebhookURL         any    `json:"webhookUrl" config:"unread"`
-	EventSendersNum    any    `json:"eventSendersNum" config:"unread"`
-	EventBatchSize     any    `json:"eventBatchSize" config:"unread"`
-	EventBatchInterval any    `json:"eventBatchInterval" config:"unread"`
-	Host               any    `json:"host" config:"unread"`
-	IndexPrefix        any    `json:"indexPrefix" config:"unread"`
-	Version            any    `json:"version" config:"unread"`
-	BasicAuth          any    `json:"basicAuth" config:"unread"`
-	Username           any    `json:"username" config:"unread"`
-	Password           Secret `json:"password" config:"unread"`
+	// WebhookOptions is the webhook that events are posted to.
+	WebhookOptions AuditingWebhook `json:"webhookOptions"`
+	// WebhookURL is that of WebhookOptions as KubeSphere 3 has it: events have the form of that release unless the format says otherwise.
+	WebhookURL string `json:"webhookUrl"`
+	// EventSendersNum is that of WebhookOptions as KubeSphere 3 has it; 0 for that.
+	EventSendersNum int `json:"eventSendersNum"`
+	// EventBatchSize is the number of events that are posted without waiting for more (100; above 400 it counts as 400), and
+	// EventBatchInterval how long fewer wait (3s).
+	EventBatchSize     int      `json:"eventBatchSize"`
+	EventBatchInterval Duration `json:"eventBatchInterval"`
+
+	Host        any    `json:"host" config:"unread"`
+	IndexPrefix any    `json:"indexPrefix" config:"unread"`
+	Version     any    `json:"version" config:"unread"`
+	BasicAuth   any    `json:"basicAuth" config:"unread"`
+	Username    any    `json:"username" config:"unread"`
+	Password    Secret `json:"password" config:"unread"`
 }
+
+// AuditingWebhook is the section auditing.webhookOptions.
+type AuditingWebhook struct {
+	// WebhookURL is an URL of https; none. One of http works, with a warning.
+	WebhookURL string `json:"webhookUrl"`
+	// EventSendersNum is how many requests are sent at once; 4.
+	EventSendersNum int `json:"eventSendersNum"`
+	// Format is audit.k8s.io/v1 or kubesphere, the default: of release 3 if the URL is auditing.webhookUrl, else of release 4.
+	Format string `json:"format"`
+	// CAFile has the authorities of the webhook's certificate; those of the system.
+	CAFile string `json:"caFile"`
+	// CertFile and KeyFile are this server's certificate there, and TokenFile has a bearer token; none.
+	CertFile  string `json:"certFile"`
+	KeyFile   string `json:"keyFile"`
+	TokenFile string `json:"tokenFile"`
+	// InsecureSkipVerify accepts any certificate; false. Each start warns of it.
+	InsecureSkipVerify bool `json:"insecureSkipVerify"`
+}
+
+// The formats of events for a webhook.
+const (
+	AuditFormatKubernetes = "audit.k8s.io/v1"
+	AuditFormatKubeSphere = "kubesphere"
+)
 
 // AuditingLog is the section auditing.logOptions.
 type AuditingLog struct {
@@ -42,7 +73,30 @@ type AuditingLog struct {
 }
 
 // Records reports whether events are recorded.
-func (a *Auditing) Records() bool { return a.Enable && a.LogOptions.Path != "" }
+func (a *Auditing) Records() bool {
+	return a.Enable && (a.LogOptions.Path != "" || a.webhookURL() != "")
+}
+
+func (a *Auditing) webhookURL() string {
+	if a.WebhookOptions.WebhookURL != "" {
+		return a.WebhookOptions.WebhookURL
+	}
+	return a.WebhookURL
+}
+
+// Webhook returns the webhook with the keys of both releases joined, and the release whose form events have in the format kubesphere; its
+// WebhookURL is empty for none.
+func (a *Auditing) Webhook() (w AuditingWebhook, release int) {
+	w, release = a.WebhookOptions, 4
+	if w.WebhookURL == "" {
+		release = 3
+		if a.EventSendersNum > 0 {
+			w.EventSendersNum = a.EventSendersNum
+		}
+	}
+	w.WebhookURL = a.webhookURL()
+	return w, release
+}
 
 // validate validates the section. ignored are the keys that are not read.
 func (a *Auditing) validate(ignored []string, fault func(format string, args ...any)) {
@@ -53,15 +107,38 @@ func (a *Auditing) validate(ignored []string, fault func(format string, args ...
 	if a.PolicyFile == "" && !slices.Contains([]string{"None", "Metadata", "Request", "RequestResponse"}, a.AuditLevel) {
 		fault("auditing.auditLevel: %q is not None, Metadata, Request or RequestResponse", a.AuditLevel)
 	}
-	o := a.LogOptions
-	if o.Path == "" {
-		fault("auditing.logOptions.path is missing, so that nothing would be recorded: set a file, or - for standard output, or" +
-			" auditing.enable: false (events are not sent to webhooks)")
+	if !a.Records() {
+		fault("nothing would be recorded: set auditing.logOptions.path to a file, or to - for standard output, or" +
+			" auditing.webhookOptions.webhookUrl, or auditing.enable: false")
 	}
-	if o.MaxSize < 1 {
-		fault("auditing.logOptions.maxSize: %d is not at least 1 (MiB)", o.MaxSize)
+	if o := a.LogOptions; o.Path != "" {
+		if o.MaxSize < 1 {
+			fault("auditing.logOptions.maxSize: %d is not at least 1 (MiB)", o.MaxSize)
+		}
+		if o.MaxBackups < 0 || o.MaxAge < 0 {
+			fault("auditing.logOptions.maxBackups and maxAge must not be negative")
+		}
 	}
-	if o.MaxBackups < 0 || o.MaxAge < 0 {
-		fault("auditing.logOptions.maxBackups and maxAge must not be negative")
+	if a.webhookURL() != "" {
+		a.validateWebhook(fault)
+	}
+}
+
+func (a *Auditing) validateWebhook(fault func(format string, args ...any)) {
+	if a.WebhookOptions.WebhookURL != "" && a.WebhookURL != "" {
+		fault("auditing.webhookUrl and auditing.webhookOptions.webhookUrl are both set: events are posted to one webhook")
+	}
+	w, _ := a.Webhook()
+	if !slices.Contains([]string{"", AuditFormatKubernetes, AuditFormatKubeSphere}, w.Format) {
+		fault("auditing.webhookOptions.format: %q is not %s or %s", w.Format, AuditFormatKubernetes, AuditFormatKubeSphere)
+	}
+	if w.EventSendersNum < 1 || w.EventSendersNum > 64 {
+		fault("auditing.webhookOptions.eventSendersNum: %d is not from 1 to 64", w.EventSendersNum)
+	}
+	if a.EventBatchSize < 1 {
+		fault("auditing.eventBatchSize: %d is not at least 1", a.EventBatchSize)
+	}
+	if d := time.Duration(a.EventBatchInterval); d < time.Millisecond || d > time.Minute {
+		fault("auditing.eventBatchInterval: %v is not from 1ms to 1m", d)
 	}
 }

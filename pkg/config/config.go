@@ -359,6 +359,9 @@ func Default() *Config {
 		Auditing: Auditing{
 			AuditLevel: "Metadata",
 			LogOptions: AuditingLog{MaxAge: 7, MaxBackups: 10, MaxSize: 100},
+
+			WebhookOptions: AuditingWebhook{EventSendersNum: 4},
+			EventBatchSize: 100, EventBatchInterval: Duration(3 * time.Second),
 		},
 		Multicluster: Multicluster{ClusterRole: "host", HostClusterName: "host"},
 		Terminal:     Terminal{IdleTimeout: Duration(30 * time.Minute), MaxDuration: Duration(8 * time.Hour)},

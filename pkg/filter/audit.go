@@ -14,10 +14,16 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/audit"
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 // auditHeader has the id by which the events of several servers about one request are found.
 const auditHeader = "Audit-Id"
+
+// scopes are the names of request.Scope in events.
+var scopes = [...]string{
+	request.Global: "Global", request.Cluster: "Cluster", request.Workspace: "Workspace", request.Namespace: "Namespace",
+}
 
 // Auditing records requests.
 type Auditing struct {
@@ -146,7 +152,7 @@ func (e *auditedRequest) describe(rec *record) {
 	if i == nil {
 		return
 	}
-	e.Workspace, e.Cluster = i.Workspace, i.Cluster
+	e.Workspace, e.Cluster, e.Scope = i.Workspace, i.Cluster, scopes[i.Scope]
 	if e.Workspace == "" && i.Namespace != "" && e.WorkspaceOf != nil {
 		e.Workspace = e.WorkspaceOf(i.Namespace)
 	}

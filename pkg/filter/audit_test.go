@@ -239,6 +239,22 @@ rules:
 	}
 }
 
+// O15: an event has the scope of its request, for the receivers that read it.
+func TestAuditRecordsTheScope(t *testing.T) {
+	var got string
+	h := Chain(http.HandlerFunc(ok), Auditing{Sink: audit.SinkFunc(func(e *audit.Event) { got = e.Scope }), Now: time.Now}.Wrap, Info)
+	for path, want := range map[string]string{
+		"/api/v1/namespaces/a/pods":              "Namespace",
+		"/api/v1/nodes":                          "Cluster",
+		"/kapis/iam.kubesphere.io/v1beta1/users": "Global",
+		"/kapis/iam.kubesphere.io/v1beta1/workspaces/w/workspacemembers/a": "Workspace",
+	} {
+		if serve(h, httptest.NewRequest(http.MethodGet, path, nil)); got != want {
+			t.Errorf("%s: got %s, want %s", path, got, want)
+		}
+	}
+}
+
 func write(t *testing.T, file, text string) {
 	t.Helper()
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
