@@ -80,11 +80,14 @@ func (p routes) webServices() []*restful.WebService {
 	return all
 }
 
-// terminals returns the routes of shells in containers.
+// terminals returns the routes of shells and files in containers.
 func (p routes) terminals() *kapisterminal.V1alpha2 {
 	t := p.cfg.Terminal
 	return &kapisterminal.V1alpha2{Executor: p.kube, Authorizer: p.may, Streams: p.streams,
-		Pods:           terminal.NewLimiter(terminal.PodLimits, time.Now),
+		Pods:      terminal.NewLimiter(terminal.PodLimits, time.Now),
+		Uploads:   terminal.NewLimiter(terminal.UploadLimits, time.Now),
+		Downloads: terminal.NewLimiter(terminal.DownloadLimits, time.Now),
+		Files:     t.Files, UploadLimit: int64(t.UploadFileLimit),
 		AllowedOrigins: t.AllowedOrigins, Idle: time.Duration(t.IdleTimeout), Max: time.Duration(t.MaxDuration)}
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	restful "github.com/emicklei/go-restful/v3"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	kapisconfig "kapis.dev/ks-apiserver/pkg/kapis/config"
 )
@@ -11,7 +12,12 @@ import (
 // configService returns the routes of the configuration that clients need, and of the settings that are changed while the platform runs.
 func (p routes) configService() *restful.WebService {
 	fleet, issuer := p.cfg.Multicluster, p.cfg.Authentication.Issuer
+	var terminals *kapisconfig.Terminal
+	if t := p.cfg.Terminal; t.Files {
+		terminals = &kapisconfig.Terminal{UploadFileLimit: resource.NewQuantity(int64(t.UploadFileLimit), resource.BinarySI).String()}
+	}
 	return kapisconfig.Handler{
+		Terminal: terminals,
 		Multicluster: kapisconfig.Multicluster{ClusterRole: fleet.ClusterRole, HostClusterName: fleet.HostClusterName,
 			ClusterName: fleet.ClusterName},
 		OAuth: &kapisconfig.OAuth{

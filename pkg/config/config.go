@@ -364,7 +364,7 @@ func Default() *Config {
 			EventBatchSize: 100, EventBatchInterval: Duration(3 * time.Second),
 		},
 		Multicluster: Multicluster{ClusterRole: "host", HostClusterName: "host"},
-		Terminal:     Terminal{IdleTimeout: Duration(30 * time.Minute), MaxDuration: Duration(8 * time.Hour)},
+		Terminal:     Terminal{IdleTimeout: Duration(30 * time.Minute), MaxDuration: Duration(8 * time.Hour), Files: true, UploadFileLimit: 100 << 20},
 		Kubeconfig:   Kubeconfig{Client: "kubectl", AuthMode: KubeconfigExec, CertificateMaxAge: Duration(168 * time.Hour)},
 	}
 }

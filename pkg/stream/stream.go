@@ -53,8 +53,8 @@ func (s *Stream) end(why *endedError) {
 	s.deadline = s.rc.SetWriteDeadline(time.Now().Add(s.guard.options.CloseTimeout)) == nil || s.deadline
 }
 
-// progress gives the client time to receive the next write; a stream that has ended keeps the rest of its CloseTimeout.
-func (s *Stream) progress() {
+// Progress gives the client time to receive the next write; a stream that has ended keeps the rest of its CloseTimeout.
+func (s *Stream) Progress() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped || s.ctx.Err() != nil {

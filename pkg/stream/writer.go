@@ -117,12 +117,12 @@ func (w *Writer) Flush() bool {
 func (w *Writer) send() {
 	for rest := *w.buf; len(rest) > 0 && w.err == nil; {
 		n := min(len(rest), batch)
-		w.stream.progress()
+		w.stream.Progress()
 		_, w.err = w.to.Write(rest[:n])
 		rest = rest[n:]
 	}
 	if w.err == nil {
-		w.stream.progress()
+		w.stream.Progress()
 		w.err = w.flush()
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -95,16 +96,20 @@ func endingOfStatus(s apierrors.APIStatus, err error) *Ending {
 	case http.StatusNotFound, http.StatusBadRequest:
 		return ending(CodeContainer, "%s", message)
 	}
-	for _, absent := range []string{"container not found", "executable file not found", "no such file or directory", "not found in pod",
-		"container is not running", "not running"} {
-		if strings.Contains(message, absent) {
-			return ending(CodeContainer, "there is no such container, it does not run, or it has no such shell: %s", message)
-		}
+	if absent(message) {
+		return ending(CodeContainer, "there is no such container, it does not run, or it has no such shell: %s", message)
 	}
 	if apierrors.IsInternalError(err) {
 		return ending(websocket.StatusInternalError, "the container could not be reached: %s", message)
 	}
 	return ending(websocket.StatusInternalError, "kube-apiserver: %s", message)
+}
+
+// absent reports whether a message of the kubelet's says that there is no such container, that it does not run, or that it has no such
+// program.
+func absent(message string) bool {
+	return slices.ContainsFunc([]string{"container not found", "executable file not found", "no such file or directory", "not found in pod",
+		"container is not running", "not running"}, func(part string) bool { return strings.Contains(message, part) })
 }
 
 // maxReason bounds the reason in a close frame, in bytes (RFC 6455, 5.5).

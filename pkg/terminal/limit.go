@@ -16,10 +16,18 @@ type Limits struct {
 	// Openings is how many sessions one user may begin within Window: pages open a session again by themselves when it ends.
 	Openings int
 	Window   time.Duration
+	// Of is what the sessions are, for messages.
+	Of string
 }
 
 // PodLimits are the limits of shells in pods.
-var PodLimits = Limits{PerUser: 10, Total: 500, Openings: 10, Window: 10 * time.Second}
+var PodLimits = Limits{PerUser: 10, Total: 500, Openings: 10, Window: 10 * time.Second, Of: "terminals"}
+
+// UploadLimits and DownloadLimits are the limits of transfers of files. Each upload has a file of this server's: they are few.
+var (
+	UploadLimits   = Limits{PerUser: 3, Total: 10, Openings: 10, Window: 10 * time.Second, Of: "uploads"}
+	DownloadLimits = Limits{PerUser: 10, Total: 100, Openings: 10, Window: 10 * time.Second, Of: "downloads"}
+)
 
 // Limiter bounds how many sessions there are. It is safe for concurrent use.
 type Limiter struct {
@@ -58,13 +66,13 @@ func (l *Limiter) Enter(user string) (leave func(), err error) {
 	u.trim(now, l.limits.Window)
 	switch {
 	case l.total >= l.limits.Total:
-		return nil, tooMany(1, "this server has %d terminals open, as many as it takes: try again", l.total)
+		return nil, tooMany(1, "this server has %d %s open, as many as it takes: try again", l.total, l.limits.Of)
 	case u.open >= l.limits.PerUser:
-		return nil, tooMany(1, "user %q has %d terminals open, as many as one may have: close some", user, u.open)
+		return nil, tooMany(1, "user %q has %d %s open, as many as one may have: close some", user, u.open, l.limits.Of)
 	case len(u.begun) >= l.limits.Openings:
 		wait := l.limits.Window - now.Sub(u.begun[0])
-		return nil, tooMany(wait.Seconds(), "user %q has opened %d terminals within %v, as many as one may: wait", user, len(u.begun),
-			l.limits.Window)
+		return nil, tooMany(wait.Seconds(), "user %q has opened %d %s within %v, as many as one may: wait", user, len(u.begun),
+			l.limits.Of, l.limits.Window)
 	}
 	l.users[user] = u
 	l.total++

@@ -252,7 +252,7 @@ func TestARightEndsWithWhatGaveIt(t *testing.T) {
 	}
 }
 
-// A shell is had by who may create pods/exec there, and makes no pod; those for kubectl and of nodes are not there yet.
+// A shell, and a file, is had by who may create pods/exec there, and makes no pod; those for kubectl and of nodes are not there yet.
 func TestNoShellIsMoreThanItsUser(t *testing.T) {
 	proves(t, "S11")
 	a, name := admin(t), unique("shell")
@@ -260,11 +260,11 @@ func TestNoShellIsMoreThanItsUser(t *testing.T) {
 	pods := func() int { return len(a.list(t, "/api/v1/pods").Items) }
 	before := pods()
 	for path, there := range map[string]bool{"/users/" + name + "/kubectl": false, "/users/admin/kubectl": false, "/nodes/x/exec": false,
-		"/namespaces/" + ns + "/pods/x/file": false, "/namespaces/" + ns + "/pods/x/exec": true, "/namespaces/kubesphere-system/pods/x/exec": true} {
+		"/namespaces/" + ns + "/pods/x/file": true, "/namespaces/" + ns + "/pods/x/exec": true, "/namespaces/kubesphere-system/pods/x/exec": true} {
 		path = terminalRoutes + path
 		want := http.StatusNotFound
 		if there {
-			want = http.StatusBadRequest // no WebSocket
+			want = http.StatusBadRequest // no WebSocket, and no path of a file
 		}
 		a.must(t, want, http.MethodGet, path, nil)
 		if r, err := u.do(t.Context(), http.MethodGet, path, nil); err != nil || r.code != http.StatusForbidden && (there || r.code != http.StatusNotFound) {

@@ -69,9 +69,14 @@ func TestTheDeploymentsMountTheSecretBeforeTheConfigMap(t *testing.T) {
 		}
 		programs++
 		pod := d.Spec.Template.Spec
-		if m := pod.Containers[0].VolumeMounts; len(m) != 1 || m[0].MountPath != "/etc/kubesphere" || !m[0].ReadOnly || len(pod.Volumes) != 1 ||
-			pod.Volumes[0].Projected == nil {
+		m := pod.Containers[0].VolumeMounts
+		if len(m) == 0 || m[0].MountPath != "/etc/kubesphere" || !m[0].ReadOnly || len(pod.Volumes) != len(m) || pod.Volumes[0].Projected == nil {
 			t.Fatalf("%s mounts %+v of %+v", d.Name, m, pod.Volumes)
+		}
+		for i, v := range pod.Volumes[1:] { // uploads of files wait there
+			if m[i+1].MountPath != "/tmp" || v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil {
+				t.Errorf("%s mounts %+v of %+v, want a bounded folder at /tmp", d.Name, m[i+1], v)
+			}
 		}
 		sources := pod.Volumes[0].Projected.Sources
 		if len(sources) != 2 || sources[0].Secret == nil || sources[1].ConfigMap == nil {

@@ -11,6 +11,8 @@ import (
 type Handler struct {
 	// Multicluster is the answer of configz about the fleet.
 	Multicluster Multicluster
+	// Terminal is the answer of configz about files of containers; nil where none are transferred.
+	Terminal *Terminal
 	// IdentityProviders are the routes of identity providers; nil for none.
 	IdentityProviders *IdentityProviders
 	// OAuth answers the login page; nil for no such route.
@@ -28,13 +30,20 @@ type Multicluster struct {
 
 type configz struct {
 	Multicluster Multicluster `json:"multicluster"`
+	Terminal     *Terminal    `json:"terminal,omitempty"`
+}
+
+// Terminal says what pages of terminals may do.
+type Terminal struct {
+	// UploadFileLimit is how many bytes an upload may have, as a quantity (100Mi).
+	UploadFileLimit string `json:"uploadFileLimit"`
 }
 
 // V1alpha2 returns the routes of config.kubesphere.io/v1alpha2.
 func (h Handler) V1alpha2() *restful.WebService {
 	ws := new(restful.WebService).Path("/kapis/config.kubesphere.io/v1alpha2").Produces(restful.MIME_JSON)
 	ws.Route(ws.GET("/configs/configz").To(web.Handle(h.configz)).
-		Doc("what this cluster is in a fleet").Operation("getMulticlusterConfiguration").Writes(configz{}))
+		Doc("what this cluster is in a fleet, and how large uploads may be").Operation("getMulticlusterConfiguration").Writes(configz{}))
 	if h.IdentityProviders != nil {
 		h.IdentityProviders.mount(ws)
 	}
@@ -49,5 +58,5 @@ func (h Handler) V1alpha2() *restful.WebService {
 }
 
 func (h Handler) configz(*restful.Request) (any, error) {
-	return configz{h.Multicluster}, nil
+	return configz{h.Multicluster, h.Terminal}, nil
 }

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -36,12 +37,18 @@ func (o *opened) Respond(w http.ResponseWriter, r *http.Request) {
 	}
 	begun := time.Now()
 	session := terminal.New(conn, terminal.Options{Idle: o.Idle, Max: o.Max})
-	info, decision := request.InfoFrom(o.exec.Context()), authz.DecisionFrom(o.exec.Context())
+	info := request.InfoFrom(o.exec.Context())
 	user := request.UserFrom(r.Context()).GetName()
 	container := o.exec.URL.Query().Get("container")
 	klog.InfoS("terminal opened", "user", user, "namespace", info.Namespace, "pod", info.Name, "container", container)
-	e := session.Run(o.exec.WithContext(authz.WithDecision(request.WithInfo(s.Context(), info), decision)), o.Executor)
+	e := session.Run(within(s.Context(), o.exec), o.Executor)
 	in, out := session.Bytes()
 	klog.InfoS("terminal ended", "user", user, "namespace", info.Namespace, "pod", info.Name, "container", container,
 		"code", int(e.Code), "exit", e.Exit, "bytesIn", in, "bytesOut", out, "lasted", time.Since(begun).Round(time.Millisecond))
+}
+
+// within returns exec, with its decision, for as long as ctx.
+func within(ctx context.Context, exec *http.Request) *http.Request {
+	of := exec.Context()
+	return exec.WithContext(authz.WithDecision(request.WithInfo(ctx, request.InfoFrom(of)), authz.DecisionFrom(of)))
 }

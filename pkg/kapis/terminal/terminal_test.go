@@ -128,7 +128,7 @@ func TestWhatIsRefusedOpensNothing(t *testing.T) { // O1, O6
 	broken := func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
 		return authz.Allow("", ""), errors.New("secret detail")
 	}
-	full := terminal.NewLimiter(terminal.Limits{Total: 1, Openings: 1, Window: time.Second}, time.Now)
+	full := terminal.NewLimiter(terminal.Limits{Total: 1, Openings: 1, Window: time.Second, Of: "terminals"}, time.Now)
 	busy := stream.New(stream.Options{PerUser: 1})
 	held, _, err := busy.Over(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil).WithContext(
 		request.WithUser(t.Context(), &user.DefaultInfo{Name: "bob"})))

@@ -1,4 +1,4 @@
-// Package terminal serves terminal.kubesphere.io: shells in containers, for pages of browsers.
+// Package terminal serves terminal.kubesphere.io: shells and files in containers, for pages of browsers.
 package terminal
 
 import (
@@ -31,8 +31,11 @@ type V1alpha2 struct {
 	Authorizer authz.Authorizer
 	// Streams ends the terminals whose right ends.
 	Streams *stream.Guard
-	// Pods bounds the shells in pods.
-	Pods *terminal.Limiter
+	// Pods bounds the shells in pods; Uploads and Downloads bound the transfers of files.
+	Pods, Uploads, Downloads *terminal.Limiter
+	// Files says whether files are transferred, and UploadLimit is how many bytes those of one upload may have.
+	Files       bool
+	UploadLimit int64
 	// AllowedOrigins are the origins of the pages that may open terminals; see checkOrigin.
 	AllowedOrigins []string
 	// Idle and Max limit a terminal; see terminal.Options.
@@ -54,13 +57,26 @@ func (h *V1alpha2) WebService() *restful.WebService {
 			Param(ws.QueryParameter("container", "name of the container; the pod's default one where it is absent")).
 			Param(ws.QueryParameter("shell", "bash or sh; bash where the container has it, and else sh, where it is absent")))
 	}
+	for _, b := range []*restful.RouteBuilder{
+		ws.POST(filePath).To(web.Handle(web.RefuseDryRun(h.upload))).Operation("uploadFileToPod").Consumes("multipart/form-data").
+			Doc("Writes files into a folder of a container. It takes the right to create pods/exec of core/v1 in the namespace").
+			Param(ws.MultiPartFormParameter("file", "the files").DataType("file")).Writes(uploaded{}),
+		ws.GET(filePath).To(web.Handle(h.download)).Operation("downloadFileFromPod").Produces(archiveType, restful.MIME_JSON).
+			Doc("A file or folder of a container, as an archive (tar). It takes the right to create pods/exec of core/v1 in the namespace"),
+	} {
+		ws.Route(b.Param(ws.PathParameter("namespace", "namespace of the pod")).
+			Param(ws.PathParameter("pod", "name of the pod")).
+			Param(ws.QueryParameter("container", "name of the container; the pod's default one where it is absent")).
+			Param(ws.QueryParameter("path", "absolute path in the container; of uploads the folder, / where it is absent")))
+	}
 	return ws
 }
 
 // openPod answers with a shell in a container. All that can be refused is refused before the connection is upgraded.
 func (h *V1alpha2) openPod(r *restful.Request) (any, error) {
 	info, query := request.InfoFrom(r.Request.Context()), r.Request.URL.Query()
-	exec, err := h.exec(r.Request, info.Namespace, info.Name, query.Get("container"), query.Get("shell"))
+	container := query.Get("container")
+	exec, err := h.exec(r.Request, info, container, terminal.Query(container, query.Get("shell")))
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +93,9 @@ func (h *V1alpha2) openPod(r *restful.Request) (any, error) {
 	return &opened{h, exec, leave}, nil
 }
 
-// exec returns the request to kube-apiserver that a terminal is, authorized as itself.
-func (h *V1alpha2) exec(in *http.Request, namespace, pod, container, shell string) (*http.Request, error) {
+// exec returns the request to kube-apiserver that a terminal or a transfer is, authorized as itself.
+func (h *V1alpha2) exec(in *http.Request, info *request.Info, container string, query url.Values) (*http.Request, error) {
+	namespace, pod := info.Namespace, info.Name
 	if container != "" {
 		if wrong := validation.IsDNS1123Label(container); len(wrong) > 0 {
 			return nil, status.BadRequestf("the parameter container is %.100q, which is no name of a container: %s", container, wrong[0])
@@ -94,7 +111,7 @@ func (h *V1alpha2) exec(in *http.Request, namespace, pod, container, shell strin
 	if err != nil {
 		return nil, err
 	}
-	r.URL = &url.URL{Path: "/api/v1/namespaces/" + namespace + "/pods/" + pod + "/exec", RawQuery: terminal.Query(container, shell).Encode()}
+	r.URL = &url.URL{Path: "/api/v1/namespaces/" + namespace + "/pods/" + pod + "/exec", RawQuery: query.Encode()}
 	r.RemoteAddr = in.RemoteAddr
 	for _, name := range []string{"User-Agent", "Audit-Id"} {
 		if v := in.Header[name]; len(v) > 0 {

@@ -1,0 +1,122 @@
+package terminal
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/status"
+)
+
+const (
+	// maxPath and maxName bound a path and each of its elements, in bytes (Linux: PATH_MAX, NAME_MAX).
+	maxPath = 4095
+	maxName = 255
+	// maxStderr bounds what is told of tar's messages.
+	maxStderr = 4 << 10
+)
+
+// CheckPath refuses a path in a container that is not absolute, or that tar may read as something else than what is authorized and audited.
+func CheckPath(p string) error {
+	if !strings.HasPrefix(p, "/") || len(p) > maxPath {
+		return status.BadRequestf("the parameter path is %.100q: it has to begin with / and to have %d bytes at most", p, maxPath)
+	}
+	for name := range strings.SplitSeq(p, "/") {
+		if name == "" || name == "." {
+			continue
+		}
+		if err := checkName(name); err != nil {
+			return status.BadRequestf("the parameter path: %v", err)
+		}
+	}
+	return nil
+}
+
+// checkName refuses what is no name of a file in a folder.
+func checkName(name string) error {
+	switch {
+	case name == "" || name == "." || name == "..":
+		return fmt.Errorf("%q is no name of a file", name)
+	case len(name) > maxName:
+		return fmt.Errorf("the name %.50q has more than %d bytes", name, maxName)
+	case strings.ContainsAny(name, "/\x00") || !utf8.ValidString(name):
+		return fmt.Errorf("the name %.100q has a byte that names of files don't have here", name)
+	}
+	return nil
+}
+
+// UploadQuery returns the query of a request to exec that unpacks an archive into a folder. There is no shell: p is one argument.
+func UploadQuery(container, p string) url.Values {
+	return fileQuery(container, []string{"tar", "-xmf", "-", "-C", p}, "stdin")
+}
+
+// DownloadQuery returns the query of a request to exec that packs the file or folder p, and its name. The folder / has none.
+func DownloadQuery(container, p string) (query url.Values, base string, err error) {
+	p = path.Clean(p)
+	if p == "/" {
+		return nil, "", status.BadRequestf("the parameter path names no file or folder below /")
+	}
+	dir, base := path.Split(p)
+	return fileQuery(container, []string{"tar", "-cf", "-", "-C", dir, "--", base}, "stdout"), base, nil
+}
+
+func fileQuery(container string, argv []string, stream string) url.Values {
+	q := url.Values{"command": argv}
+	if container != "" {
+		q.Set("container", container)
+	}
+	for _, on := range []string{stream, "stderr"} {
+		q.Set(on, strconv.FormatBool(true))
+	}
+	return q
+}
+
+// tarFailure returns the answer for a tar that did not end well, by the error of Exec and what tar said.
+func tarFailure(err error, said string) error {
+	var exit *ExitError
+	var refused apierrors.APIStatus
+	switch {
+	case errors.As(err, &exit) && (exit.Code == 126 || exit.Code == 127): // some runtimes start no process and say it so
+		return status.Errorf(http.StatusUnprocessableEntity, "the container has no tar that could be run (exit status %d): %s", exit.Code, said)
+	case errors.As(err, &exit):
+		return status.Errorf(http.StatusUnprocessableEntity, "tar in the container ended with the exit status %d: %s", exit.Code, said)
+	case errors.Is(err, ErrNoUpgrade):
+		return status.Errorf(http.StatusBadGateway, "%v", ErrNoUpgrade)
+	case errors.As(err, &refused) && absent(refused.Status().Message):
+		return status.Errorf(http.StatusUnprocessableEntity, "there is no such container, it does not run, or it has no tar: %s",
+			refused.Status().Message)
+	case errors.As(err, &refused):
+		return err
+	}
+	klog.V(2).InfoS("a transfer of files was lost", "reason", err)
+	return status.Errorf(http.StatusBadGateway, "the connection to the container was lost before tar ended: what it did until then stays")
+}
+
+// messages is the beginning of what tar says, which names the reason. A process that ends with a request's context may still write to it.
+type messages struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// Write implements io.Writer.
+func (m *messages) Write(p []byte) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.text = append(m.text, p[:min(len(p), maxStderr-len(m.text))]...)
+	return len(p), nil
+}
+
+func (m *messages) String() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return strings.TrimSpace(strings.ToValidUTF8(string(m.text), "\uFFFD"))
+}
