@@ -35,6 +35,7 @@ func (p *components) chain(answer http.Handler) http.Handler {
 }
 
 // verifiesItself reports whether an endpoint verifies the Authorization header itself, so that the chain must not.
+		filter.YAML,
 func verifiesItself(r *request.Info) bool { return oauth.OwnsCredentials(r.Path) }
 
 // authenticator lists the authenticators.

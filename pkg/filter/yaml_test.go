@@ -1,0 +1,69 @@
+package filter_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/filter"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+func TestAnswersAreYAMLForWhoAsksForIt(t *testing.T) {
+	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/kapis/x/v1/text":
+			w.Header().Set("Content-Type", "text/plain")
+			_, _ = w.Write([]byte(`{"a":1}`))
+		case "/kapis/x/v1/long":
+			web.WriteJSON(w, r, http.StatusOK, strings.Repeat("x", 4<<20))
+		case "/kapis/x/v1/error":
+			web.WriteError(w, r, http.ErrNoLocation)
+		default:
+			w.Header().Set("ETag", `"json"`)
+			if r.Header.Get("If-None-Match") != "" {
+				w.WriteHeader(http.StatusNotModified)
+				return
+			}
+			web.WriteJSON(w, r, http.StatusOK, map[string]any{"kind": "Pod", "encoding": r.Header.Get("Accept-Encoding")})
+		}
+	})
+	h := filter.Chain(answer, filter.Info, filter.YAML)
+	const json, yaml = "application/json", "application/yaml"
+	for name, tc := range map[string]struct {
+		method, path, accept string
+		code                 int
+		media, body          string
+	}{
+		"AnObject":       {"GET", "pods/a", yaml, 200, yaml, "encoding: \"\"\nkind: Pod\n"},
+		"WithParameters": {"GET", "pods/a", "text/html, application/yaml;charset=utf-8", 200, yaml, "kind: Pod"},
+		"JSONIsAsGood":   {"GET", "pods/a", "application/yaml, application/json;q=0.1", 304, "", ""},
+		"NothingSaid":    {"GET", "pods/a", "", 304, "", ""},
+		"Anything":       {"GET", "pods/a", "*/*", 304, "", ""},
+		"AWrite":         {"POST", "pods", yaml, 304, "", ""},
+		"AWatch":         {"GET", "pods?watch=true", yaml, 304, "", ""},
+		"ALivePage":      {"GET", "pods?view=live", yaml, 304, "", ""},
+		"AText":          {"GET", "text", yaml, 200, "text/plain", `{"a":1}`},
+		"AnError":        {"GET", "error", yaml, 500, yaml, "kind: Status"},
+		"TooLong":        {"GET", "long", yaml, 413, json, "limit and page"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequest(tc.method, "/kapis/x/v1/"+tc.path, nil)
+			r.Header.Set("If-None-Match", `"json"`)
+			r.Header.Set("Accept-Encoding", "gzip")
+			if tc.accept != "" {
+				r.Header.Set("Accept", tc.accept)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			got := w.Result()
+			if got.StatusCode != tc.code || got.Header.Get("Content-Type") != tc.media || !strings.Contains(w.Body.String(), tc.body) {
+				t.Errorf("got %d %s %.200s; want %d %s %s", got.StatusCode, got.Header.Get("Content-Type"), w.Body, tc.code, tc.media, tc.body)
+			}
+			if tc.media == yaml && got.Header.Get("ETag") != "" {
+				t.Errorf("the YAML has the entity tag of the JSON, %s", got.Header.Get("ETag"))
+			}
+		})
+	}
+}
