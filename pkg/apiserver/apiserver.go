@@ -4,6 +4,7 @@ package apiserver
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"slices"
@@ -69,7 +70,9 @@ func New(ctx context.Context, cfg *config.Config, l Listen) (_ *Server, err erro
 	if s.components, err = newComponents(life, cfg, cluster, kubernetes); err != nil {
 		return nil, err
 	}
-	peers.follow(s.components.proxies.Roots)
+	peers.follow(func() []*x509.Certificate {
+		return append(s.components.proxies.Roots(), s.components.holders.Roots()...)
+	})
 	aggregated.follow(s.components.aggregated)
 	return s, nil
 }

@@ -3,6 +3,8 @@ package apiserver
 import (
 	"net/http"
 	"net/url"
+	"strings"
+	"time"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/union"
@@ -10,11 +12,13 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authn/anonymous"
 	"kapis.dev/ks-apiserver/pkg/authn/apikey"
 	"kapis.dev/ks-apiserver/pkg/authn/bearer"
+	"kapis.dev/ks-apiserver/pkg/authn/providertoken"
 	"kapis.dev/ks-apiserver/pkg/authn/session"
 	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/filter"
 	"kapis.dev/ks-apiserver/pkg/oauth"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/token"
 )
 
 // chain lists the filters of a request, in the order in which they run.
@@ -31,11 +35,11 @@ func (p *components) chain(answer http.Handler) http.Handler {
 		filter.Cluster(p.cfg.Multicluster.ClusterName, p.cfg.Multicluster.HostClusterName, "host"),
 		filter.Authorize(p.may),
 		filter.Route(p.kube),
+		filter.YAML,
 	)
 }
 
 // verifiesItself reports whether an endpoint verifies the Authorization header itself, so that the chain must not.
-		filter.YAML,
 func verifiesItself(r *request.Info) bool { return oauth.OwnsCredentials(r.Path) }
 
 // authenticator lists the authenticators.
@@ -48,11 +52,18 @@ func (p *components) authenticator() authenticator.Request {
 				p.accounts.robots, // and here
 				&session.Authenticator{Tokens: p.tokens, Sessions: p.sessions},
 				p.pods,
+				providertoken.New(providertoken.Options{Directory: p.directory, Accounts: p.people, Own: isKey, Now: time.Now}),
 			}, p.legacy...),
 			Origins: p.ours(),
 		},
+		p.holders, // after tokens, which clients send on purpose
 		anonymous.Authenticator{},
 	)
+}
+
+// isKey reports whether a bearer token is an API key or a service account's key of this server, good or bad.
+func isKey(s string) bool {
+	return strings.HasPrefix(s, token.APIKeyPrefix) || strings.HasPrefix(s, token.ServiceAccountPrefix)
 }
 
 // ours returns the origins of the pages that count as this server's: that of the issuer's address, where the console may be, and those that

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// clientCA asks clients for certificates if an authenticating proxy is configured, and verifies them with the authorities of such proxies
-// alone. Otherwise no client is asked.
+// clientCA asks clients for certificates if a provider is configured that identifies them so: an authenticating proxy, or one of client
+// certificates. They are verified with the authorities of these alone. Otherwise no client is asked.
 type clientCA struct {
 	mu     sync.Mutex
 	roots  func() []*x509.Certificate

@@ -23,6 +23,7 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	sessionv1alpha1 "kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/authn/apikey"
+	"kapis.dev/ks-apiserver/pkg/authn/clientcertificate"
 	"kapis.dev/ks-apiserver/pkg/authn/requestheader"
 	"kapis.dev/ks-apiserver/pkg/authn/serviceaccount"
 	"kapis.dev/ks-apiserver/pkg/authz"
@@ -77,6 +78,7 @@ type components struct {
 	directory  *idp.Directory
 	people     *account.Linker
 	proxies    *requestheader.Authenticator
+	holders    *clientcertificate.Authenticator
 	accounts   accounts
 	keys       *token.Keyring
 	tokens     *token.Verifier
@@ -236,6 +238,7 @@ func (p *components) makeProviders(context.Context) error {
 		Synced:       func() bool { return p.identityKnown() == nil && p.rolesKnown() == nil },
 	})
 	p.proxies = &requestheader.Authenticator{Directory: p.directory, Accounts: p.people, Origin: p.origin(), Now: time.Now}
+	p.holders = &clientcertificate.Authenticator{Directory: p.directory, Accounts: p.people, Origin: p.origin(), Now: time.Now}
 	return nil
 }
 

@@ -83,10 +83,11 @@ type Directory struct {
 
 // state is what follows from the definitions, besides the entries. It is replaced as a whole.
 type state struct {
-	sorted   []*Entry
-	proxies  []*Entry
-	by       map[string]*definition // by name of the provider
-	problems []string
+	sorted []*Entry
+	// what authenticates single requests
+	proxies, certificates, bearers []*Entry
+	by                             map[string]*definition // by name of the provider
+	problems                       []string
 }
 
 // nothing is the state of a Directory without providers. It is never changed.
@@ -203,11 +204,7 @@ func (d *Directory) publish(s *state) {
 		s.sorted = append(s.sorted, def.entry)
 	}
 	slices.SortFunc(s.sorted, func(a, b *Entry) int { return cmp.Compare(a.Name, b.Name) })
-	for _, e := range s.sorted {
-		if _, ok := e.Provider.(Proxy); ok && e.Usable() {
-			s.proxies = append(s.proxies, e)
-		}
-	}
+	s.proxies, s.certificates, s.bearers = usable[Proxy](s.sorted), usable[Certificate](s.sorted), usable[Bearer](s.sorted)
 	d.state.Store(s)
 	d.entries.Store(&entries)
 	select {

@@ -1,6 +1,7 @@
 package idp
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"net/http"
@@ -24,4 +25,42 @@ type Proxy interface {
 // Proxies returns the providers that are authenticating proxies and in use, by name of their entry.
 func (d *Directory) Proxies() []*Entry {
 	return d.current().proxies
+}
+
+// Certificate is a Provider that authenticates each request by the client certificate of its connection.
+type Certificate interface {
+	Provider
+	// Roots returns the authorities that may have issued the certificates.
+	Roots() []*x509.Certificate
+	// Holder returns the identity of the holder of a peer's certificate, which the handshake has verified; nil for a certificate of other
+	// authorities. ErrRefused says that the certificate has expired since, or names nobody who could have a User.
+	Holder(peer *tls.ConnectionState, now time.Time) (*Identity, error)
+}
+
+// Certificates returns the providers of client certificates that are in use, by name of their entry.
+func (d *Directory) Certificates() []*Entry { return d.current().certificates }
+
+// Bearer is a Provider whose tokens authenticate requests.
+type Bearer interface {
+	Provider
+	// Issued reports whether a token claims to be the provider's, and one that authenticates requests. Nothing of it is verified.
+	Issued(token string) bool
+	// Remote reports whether Bearer sends the token to another server, so that callers have to bound its calls.
+	Remote() bool
+	// Bearer verifies a token for which Issued is true. Its errors are ErrRefused and ErrUnavailable.
+	Bearer(ctx context.Context, token string) (*Identity, error)
+}
+
+// Bearers returns the providers whose tokens authenticate requests, by name of their entry.
+func (d *Directory) Bearers() []*Entry { return d.current().bearers }
+
+// usable returns the entries in use whose provider is a T.
+func usable[T Provider](all []*Entry) []*Entry {
+	var out []*Entry
+	for _, e := range all {
+		if _, ok := e.Provider.(T); ok && e.Usable() {
+			out = append(out, e)
+		}
+	}
+	return out
 }

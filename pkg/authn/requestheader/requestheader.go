@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 // Accounts returns the current user.Info of an identity.
@@ -68,7 +69,7 @@ func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Res
 	if id == nil {
 		return nil, false, nil
 	}
-	if err := a.sameOrigin(r); err != nil {
+	if err := web.CheckSameOrigin(r, a.Origin); err != nil {
 		return nil, false, fmt.Errorf("the authenticating proxy %q: %w", e.Name, err)
 	}
 	u, err := a.Accounts.Vouched(r.Context(), e, id)
@@ -89,21 +90,4 @@ func (a *Authenticator) proxy(r *http.Request) *idp.Entry {
 		}
 	}
 	return nil
-}
-
-// sameOrigin refuses a request that a page of another origin made a browser send, if it could change something, or open a stream:
-// browsers don't prevent these.
-func (a *Authenticator) sameOrigin(r *http.Request) error {
-	protection := http.NewCrossOriginProtection()
-	if a.Origin != "" {
-		if err := protection.AddTrustedOrigin(a.Origin); err != nil {
-			return fmt.Errorf("the issuer's origin: %w", err)
-		}
-	}
-	if r.Header.Get("Upgrade") != "" { // a GET, which Check would accept
-		changing := *r
-		changing.Method = http.MethodPost
-		r = &changing
-	}
-	return protection.Check(r)
 }

@@ -18,7 +18,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"kapis.dev/ks-apiserver/pkg/recent"
+	"kapis.dev/ks-apiserver/pkg/authn/review"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -159,7 +159,7 @@ func TestAFloodOfUnknownKeysCostsGenuineTokensNothing(t *testing.T) {
 			}
 		})
 	}
-	for range a.doubtful.atOnce {
+	for range a.doubtful.AtOnce {
 		<-hanging
 	}
 	for token := range real { // while the flood takes all the room that it can
@@ -168,11 +168,11 @@ func TestAFloodOfUnknownKeysCostsGenuineTokensNothing(t *testing.T) {
 		}
 	}
 	if len(hanging) != 0 {
-		t.Errorf("more than %d forged tokens are asked about at once", a.doubtful.atOnce)
+		t.Errorf("more than %d forged tokens are asked about at once", a.doubtful.AtOnce)
 	}
 	close(hang)
 	flood.Wait()
-	most := int64(3 * badAtOnce)
+	most := int64(3 * review.BadAtOnce)
 	if n := r.calls.Load() - int64(len(real)); n > most || refused.Load() > most || busy.Load() == 0 {
 		t.Errorf("%d forged tokens were asked about, %d refused, %d told to wait", n, refused.Load(), busy.Load())
 	}
@@ -190,14 +190,14 @@ func TestOneAddressHasFewRefusals(t *testing.T) {
 		_, _, err := a.AuthenticateToken(from(t.Context(), source), tokenOf(fmt.Sprintf(`{"sub":%q,"n":%d}`, account, n)))
 		return err
 	}
-	for range 10 * badAtOnce {
+	for range 10 * review.BadAtOnce {
 		_ = try("2001:db8:1:2::" + fmt.Sprint(n%9+1))
 	}
-	if got := r.calls.Load(); got != badAtOnce {
-		t.Errorf("%d questions, want %d", got, badAtOnce)
+	if got := r.calls.Load(); got != review.BadAtOnce {
+		t.Errorf("%d questions, want %d", got, review.BadAtOnce)
 	}
 	if err := try("2001:db8:1:2::ffff"); !apierrors.IsTooManyRequests(err) {
-		t.Errorf("the address after %d refusals: %v", badAtOnce, err)
+		t.Errorf("the address after %d refusals: %v", review.BadAtOnce, err)
 	}
 	if err := try("2001:db8:1:3::1"); !errors.Is(err, errRefused) {
 		t.Errorf("another address: %v", err)
@@ -207,8 +207,8 @@ func TestOneAddressHasFewRefusals(t *testing.T) {
 	for range 50 {
 		_ = try("2001:db8:1:2::1")
 	}
-	if got := r.calls.Load() - before; got != badPerSecond {
-		t.Errorf("%d questions a second later, want %d", got, badPerSecond)
+	if got := r.calls.Load() - before; got != review.BadPerSecond {
+		t.Errorf("%d questions a second later, want %d", got, review.BadPerSecond)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestNoAccountKeepsOthersOut(t *testing.T) {
 	}}
 	a := knowing(t, r, newClock().now, cluster)
 	var wg sync.WaitGroup
-	for i := range 2 * a.genuine.mostOfOne {
+	for i := range 2 * a.genuine.MostOfOne {
 		wg.Go(func() {
 			token := cluster.token(t, map[string]any{"sub": account, "n": i})
 			if _, ok, err := a.AuthenticateToken(context.Background(), token); !ok && !apierrors.IsTooManyRequests(err) {
@@ -234,7 +234,7 @@ func TestNoAccountKeepsOthersOut(t *testing.T) {
 			}
 		})
 	}
-	for range a.genuine.atOnceOfOne {
+	for range a.genuine.AtOnceOfOne {
 		<-begun
 	}
 	if _, ok, err := a.AuthenticateToken(t.Context(), other); !ok || err != nil {
@@ -242,11 +242,11 @@ func TestNoAccountKeepsOthersOut(t *testing.T) {
 	}
 	close(hang)
 	wg.Wait()
-	if n := r.calls.Load(); n > int64(2*a.genuine.mostOfOne)+1 {
+	if n := r.calls.Load(); n > int64(2*a.genuine.MostOfOne)+1 {
 		t.Errorf("%d questions", n)
 	}
-	if a.genuine.waiting != 0 || len(a.genuine.clients) != 0 {
-		t.Errorf("%d questions and %d clients are left", a.genuine.waiting, len(a.genuine.clients))
+	if reviews, clients := a.genuine.Waiting(); reviews != 0 || clients != 0 {
+		t.Errorf("%d questions and %d clients are left", reviews, clients)
 	}
 }
 
@@ -275,12 +275,12 @@ func TestTheSameQuestionIsAskedOnceAndFewAtATime(t *testing.T) {
 			})
 		}
 	}
-	for range a.genuine.atOnce {
+	for range a.genuine.AtOnce {
 		<-begun
 	}
 	close(end)
 	wg.Wait()
-	if most.Load() > int64(a.genuine.atOnce) || r.calls.Load() != 40 {
+	if most.Load() > int64(a.genuine.AtOnce) || r.calls.Load() != 40 {
 		t.Errorf("%d at once, %d calls for 40 tokens", most.Load(), r.calls.Load())
 	}
 }
@@ -304,13 +304,11 @@ func TestBadAnswersPushNoGoodOneOut(t *testing.T) {
 	if _, ok, err := a.AuthenticateToken(t.Context(), tokenOf(subject)); !ok || err != nil || r.calls.Load() != before {
 		t.Errorf("%v, %v, %d further questions", ok, err, r.calls.Load()-before)
 	}
-	for name, g := range map[string]*recent.Map[key, answer]{"good": a.answers.good, "bad": a.answers.bad} {
-		if n := g.Len(); n > maxAnswers {
-			t.Errorf("%d %s answers are remembered", n, name)
-		}
+	if good, bad := a.answers.Len(); good > maxAnswers || bad > maxAnswers {
+		t.Errorf("%d good and %d bad answers are remembered, want at most %d of each", good, bad, maxAnswers)
 	}
-	if n := a.sources.byNetwork.Len(); n > sourcesKept {
-		t.Errorf("%d sources are remembered", n)
+	if n := a.sources.Len(); n > review.MostSources {
+		t.Errorf("%d sources are remembered, want at most %d", n, review.MostSources)
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
 
+	"kapis.dev/ks-apiserver/pkg/authn/review"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -43,8 +44,6 @@ const (
 	leeway = time.Minute
 	// maxAnswers bounds the good answers, and the others.
 	maxAnswers = 4096
-	// reviewTimeout bounds one review, including the wait for it.
-	reviewTimeout = 10 * time.Second
 )
 
 var errRefused = errors.New("the service account's token is not accepted")
@@ -66,6 +65,9 @@ type Reviewer interface {
 	Create(ctx context.Context, r *authenticationv1.TokenReview, o metav1.CreateOptions) (*authenticationv1.TokenReview, error)
 }
 
+// answer is whose a token is, or why it is nobody's.
+type answer = review.Answer[user.Info]
+
 // Options configure an Authenticator.
 type Options struct {
 	Reviews Reviewer
@@ -83,11 +85,11 @@ type Options struct {
 // fetchKeys like a service account's.
 type Authenticator struct {
 	Options
-	answers *answers
+	answers *review.Cache[user.Info]
 	// genuine has the reviews of tokens that the cluster has signed, counted for each service account, and doubtful those of all others,
 	// counted for each address.
-	genuine, doubtful *lane
-	sources           *sources
+	genuine, doubtful *review.Queue[user.Info]
+	sources           *review.Sources
 	cluster           atomic.Pointer[cluster]
 	wanted            chan struct{}
 	results           *prometheus.CounterVec
@@ -98,9 +100,9 @@ var _ authenticator.Token = (*Authenticator)(nil)
 // New returns an Authenticator. It knows the cluster's keys once Run has read them.
 func New(o Options) (*Authenticator, error) {
 	a := &Authenticator{
-		Options: o, answers: newAnswers(), sources: newSources(), wanted: make(chan struct{}, 1),
-		genuine:  newLane(bounds{atOnce: 8, atOnceOfOne: 4, mostWaiting: 1024, mostOfOne: 256}),
-		doubtful: newLane(bounds{atOnce: 4, atOnceOfOne: 2, mostWaiting: 64, mostOfOne: 16}),
+		Options: o, answers: review.NewCache[user.Info](maxAnswers), sources: review.NewSources(), wanted: make(chan struct{}, 1),
+		genuine:  review.NewQueue[user.Info](review.Bounds{AtOnce: 8, AtOnceOfOne: 4, MostWaiting: 1024, MostOfOne: 256, Busy: errBusy}),
+		doubtful: review.NewQueue[user.Info](review.Bounds{AtOnce: 4, AtOnceOfOne: 2, MostWaiting: 64, MostOfOne: 16, Busy: errBusy}),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ks_serviceaccount_tokens_total", Help: "Tokens of service accounts of which no answer was remembered, by what came of them."},
 			[]string{"result"}),
@@ -120,7 +122,7 @@ func (a *Authenticator) AuthenticateToken(ctx context.Context, token string) (*a
 		return nil, false, nil
 	}
 	k := sha256.Sum256([]byte(token))
-	got, ok := a.answers.get(k, a.Now())
+	got, ok := a.answers.Get(k, a.Now())
 	if !ok {
 		c, ok := claims(token)
 		if !ok {
@@ -128,17 +130,17 @@ func (a *Authenticator) AuthenticateToken(ctx context.Context, token string) (*a
 		}
 		got = a.check(ctx, k, token, c)
 	}
-	if got.err != nil {
-		return nil, false, got.err
+	if got.Err != nil {
+		return nil, false, got.Err
 	}
-	return &authenticator.Response{User: got.user}, true, nil
+	return &authenticator.Response{User: got.Whose}, true, nil
 }
 
 // check verifies a token as far as possible without kube-apiserver, and has kube-apiserver review the rest.
-func (a *Authenticator) check(ctx context.Context, k key, token string, c unverified) answer {
+func (a *Authenticator) check(ctx context.Context, k review.Key, token string, c unverified) answer {
 	refused := func(why string) answer {
 		a.results.WithLabelValues(why).Inc()
-		return answer{err: fmt.Errorf("%w: %s", errRefused, why)}
+		return answer{Err: fmt.Errorf("%w: %s", errRefused, why)}
 	}
 	known := a.cluster.Load()
 	switch {
@@ -154,31 +156,31 @@ func (a *Authenticator) check(ctx context.Context, k key, token string, c unveri
 		return a.ask(ctx, a.genuine, c.Subject, k, token, c)
 	}
 	a.want()
-	source := networkOf(request.SourceFrom(ctx))
-	if !a.sources.take(source, a.Now()) {
+	source := review.NetworkOf(request.SourceFrom(ctx))
+	if !a.sources.Take(source, a.Now()) {
 		a.results.WithLabelValues("limited").Inc()
-		return answer{err: errBusy()}
+		return answer{Err: errBusy()}
 	}
 	got := a.ask(ctx, a.doubtful, source, k, token, c)
-	if !errors.Is(got.err, errRefused) {
-		a.sources.back(source, a.Now())
+	if !errors.Is(got.Err, errRefused) {
+		a.sources.Back(source, a.Now())
 	}
 	return got
 }
 
 // ask has kube-apiserver review a token, unless who, for whom the review is counted, has had too many.
-func (a *Authenticator) ask(ctx context.Context, l *lane, who string, k key, token string, c unverified) answer {
-	got, err := l.once(ctx, k, who, func(ctx context.Context) answer {
-		if got, ok := a.answers.get(k, a.Now()); ok { // it was cached in the meantime
+func (a *Authenticator) ask(ctx context.Context, l *review.Queue[user.Info], who string, k review.Key, token string, c unverified) answer {
+	got, err := l.Once(ctx, k, who, func(ctx context.Context) answer {
+		if got, ok := a.answers.Get(k, a.Now()); ok { // it was cached in the meantime
 			return got
 		}
 		got := a.review(ctx, token, c)
-		a.answers.put(k, got)
+		a.answers.Put(k, got)
 		return got
 	})
 	if err != nil {
 		a.results.WithLabelValues("limited").Inc()
-		return answer{err: err}
+		return answer{Err: err}
 	}
 	return got
 }
@@ -192,11 +194,11 @@ func (a *Authenticator) review(ctx context.Context, token string, c unverified) 
 	case err != nil:
 		klog.V(2).InfoS("kube-apiserver could not be asked about a service account's token", "reason", err.Error())
 		a.results.WithLabelValues("unavailable").Inc()
-		return answer{err: errUnavailable(), until: now.Add(keepFault)}
+		return answer{Err: errUnavailable(), Until: now.Add(keepFault)}
 	case !r.Status.Authenticated, r.Status.Error != "", !strings.HasPrefix(r.Status.User.Username,
 		prefix): // other kinds of users have their own authenticators
 		a.results.WithLabelValues("refused").Inc()
-		return answer{err: fmt.Errorf("%w by kube-apiserver", errRefused), until: now.Add(keepBad)}
+		return answer{Err: fmt.Errorf("%w by kube-apiserver", errRefused), Until: now.Add(keepBad)}
 	}
 	a.results.WithLabelValues("accepted").Inc()
 	u := r.Status.User
@@ -208,7 +210,8 @@ func (a *Authenticator) review(ctx context.Context, token string, c unverified) 
 	if end := time.Unix(c.Expires, 0); c.Expires > 0 && end.Before(until) {
 		until = end
 	}
-	return answer{user: &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: slices.Clip(groups(u.Groups)), Extra: extra}, until: until}
+	who := &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: slices.Clip(groups(u.Groups)), Extra: extra}
+	return answer{Whose: who, Until: until}
 }
 
 // groups returns the groups without those that no token may assert here.

@@ -5,6 +5,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/idp/aliyun"
 	"kapis.dev/ks-apiserver/pkg/idp/cas"
+	"kapis.dev/ks-apiserver/pkg/idp/certificate"
 	"kapis.dev/ks-apiserver/pkg/idp/github"
 	"kapis.dev/ks-apiserver/pkg/idp/gitlab"
 	"kapis.dev/ks-apiserver/pkg/idp/google"
@@ -12,6 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/idp/ldap"
 	"kapis.dev/ks-apiserver/pkg/idp/oauth2"
 	"kapis.dev/ks-apiserver/pkg/idp/oidc"
+	"kapis.dev/ks-apiserver/pkg/idp/tokenreview"
 )
 
 // Types returns the types.
@@ -19,6 +21,7 @@ func Types() []idp.Type {
 	return []idp.Type{
 		aliyun.Type(),
 		cas.Type(),
+		certificate.Type(),
 		github.Type(),
 		gitlab.Type(),
 		google.Type(),
@@ -26,5 +29,6 @@ func Types() []idp.Type {
 		ldap.Type(),
 		oauth2.Type(),
 		oidc.Type(),
+		tokenreview.Type(),
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/idp"
@@ -22,11 +21,12 @@ func TestExamplesAreRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	examples := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(raw), -1)
-	if len(examples) != 2 {
-		t.Fatalf("%d examples", len(examples))
+	if got, want := len(examples), 4; got != want {
+		t.Fatalf("got %d examples, want %d", got, want)
 	}
+	files := regexp.MustCompile(`/etc/kubesphere/[a-z-]+\.pem`)
 	for _, e := range examples {
-		d := idp.NewDirectory(idp.DirectoryOptions{Types: builtin.Types(), File: [][]byte{[]byte(strings.ReplaceAll(e[1], "/etc/kubesphere/proxy-ca.pem", ca))}})
+		d := idp.NewDirectory(idp.DirectoryOptions{Types: builtin.Types(), File: [][]byte{[]byte(files.ReplaceAllString(e[1], ca))}})
 		if p := d.Problems(); len(p) > 0 || len(d.Entries()) != 1 || !d.Entries()[0].Usable() {
 			t.Errorf("%q:\n%s", p, e[1])
 		}

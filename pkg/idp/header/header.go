@@ -6,13 +6,10 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -88,7 +85,7 @@ func open(raw []byte, _ idp.OpenOptions) (idp.Provider, error) {
 	slices.Sort(p.headers)
 	p.headers = slices.Compact(p.headers)
 	var err error
-	if p.roots, err = p.readRoots(); err != nil {
+	if p.roots, err = idp.Authorities(p.ClientCA, p.ClientCAData); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -103,38 +100,9 @@ func reserved(name string) bool {
 	return web.IsImpersonation(name)
 }
 
-func (p *Provider) readRoots() ([]*x509.Certificate, error) {
-	data := []byte(p.ClientCAData)
-	switch {
-	case (p.ClientCA == "") == (p.ClientCAData == ""):
-		return nil, errors.New("set one of clientCA and clientCAData")
-	case p.ClientCA != "":
-		var err error
-		if data, err = os.ReadFile(p.ClientCA); err != nil {
-			return nil, fmt.Errorf("clientCA: %w", err)
-		}
-	case !strings.Contains(p.ClientCAData, "-----BEGIN"):
-		var err error
-		if data, err = base64.StdEncoding.DecodeString(strings.TrimSpace(p.ClientCAData)); err != nil {
-			return nil, errors.New("clientCAData: it is neither PEM nor the base64 of PEM")
-		}
-	}
-	roots, err := idp.Certificates(data)
-	if err != nil {
-		return nil, fmt.Errorf("clientCA, clientCAData: %w", err)
-	}
-	return roots, nil
-}
-
-// Check returns nil: the proxy connects to this server, and can't be asked.
+// Check checks the authorities: the proxy connects to this server, and can't be asked.
 func (p *Provider) Check(context.Context) error {
-	now := time.Now()
-	for _, c := range p.roots {
-		if now.Before(c.NotAfter) {
-			return nil
-		}
-	}
-	return errors.New("the certificates of the authorities have expired; put new ones in clientCA or clientCAData")
+	return idp.Expired(p.roots, time.Now())
 }
 
 // Roots returns the authorities that may have issued the proxy's certificate.
@@ -144,20 +112,10 @@ func (p *Provider) Roots() []*x509.Certificate { return p.roots }
 func (p *Provider) Headers() []string { return p.headers }
 
 // Trusts reports whether a verified client certificate is the proxy's: issued by one of the roots, still valid, and with an allowed
-// name. A connection may outlive the certificate, so the time is checked again.
+// name.
 func (p *Provider) Trusts(peer *tls.ConnectionState, now time.Time) bool {
-	if peer == nil {
-		return false
-	}
-	return slices.ContainsFunc(peer.VerifiedChains, func(chain []*x509.Certificate) bool {
-		if len(chain) < 2 || !slices.Contains(p.AllowedNames, chain[0].Subject.CommonName) {
-			return false
-		}
-		if slices.ContainsFunc(chain, func(c *x509.Certificate) bool { return now.Before(c.NotBefore) || now.After(c.NotAfter) }) {
-			return false
-		}
-		return slices.ContainsFunc(p.roots, chain[len(chain)-1].Equal)
-	})
+	chain := idp.IssuedBy(p.roots, peer, now)
+	return chain != nil && slices.Contains(p.AllowedNames, chain[0].Subject.CommonName)
 }
 
 // Identity returns the identity in the headers of a request of the proxy.

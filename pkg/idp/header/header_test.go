@@ -3,6 +3,7 @@ package header_test
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/base64"
 	"errors"
 	"net/http"
@@ -31,7 +32,7 @@ func TestConformance(t *testing.T) {
 	idptest.Suite{Type: header.Type(), Start: func(t *testing.T, _ idptest.Outside) *idptest.Double {
 		return &idptest.Double{
 			Settings: map[string]any{
-				"clientCAData": newAuthority(t, "proxies").pem, "allowedNames": []any{"front"},
+				"clientCAData": idptest.NewAuthority(t, "proxies", now).PEM, "allowedNames": []any{"front"},
 				"usernameHeaders": []any{"X-Forwarded-User"}, "groupHeaders": []any{"X-Forwarded-Groups"},
 			},
 			Required: []string{"allowedNames"},
@@ -40,7 +41,7 @@ func TestConformance(t *testing.T) {
 }
 
 func TestSettingsThatTrustTooMuchAreRefused(t *testing.T) {
-	ca := "clientCAData: " + base64.StdEncoding.EncodeToString([]byte(newAuthority(t, "proxies").pem)) + "\n"
+	ca := "clientCAData: " + base64.StdEncoding.EncodeToString([]byte(idptest.NewAuthority(t, "proxies", now).PEM)) + "\n"
 	for name, tc := range map[string]struct{ settings, names string }{
 		"NoAuthority":          {"allowedNames: [front]", "clientCA"},
 		"TwoAuthorities":       {ca + "clientCA: /x\nallowedNames: [front]", "clientCA"},
@@ -63,15 +64,14 @@ func TestSettingsThatTrustTooMuchAreRefused(t *testing.T) {
 
 // S19: a proxy is identified by a verified certificate of the right authority and name, and by nothing else.
 func TestOnlyTheProxyIsTrusted(t *testing.T) {
-	proxies, others := newAuthority(t, "proxies"), newAuthority(t, "proxies") // with the same name
-	p := opened(t, "clientCAData: "+base64.StdEncoding.EncodeToString([]byte(proxies.pem))+"\nallowedNames: [front]\n")
-	chain := func(a *authority, name string, days int) *tls.ConnectionState {
-		leaf := a.issue(t, name, now.AddDate(0, 0, days))
-		return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf, a.cert}}}
+	proxies, others := idptest.NewAuthority(t, "proxies", now), idptest.NewAuthority(t, "proxies", now) // with the same name
+	p := opened(t, "clientCAData: "+base64.StdEncoding.EncodeToString([]byte(proxies.PEM))+"\nallowedNames: [front]\n")
+	chain := func(a *idptest.Authority, name string, days int) *tls.ConnectionState {
+		return a.Peer(t, pkix.Name{CommonName: name}, days)
 	}
 	unverified := chain(proxies, "front", 1)
 	unverified.VerifiedChains = nil
-	rootOnly := &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{proxies.cert}}}
+	rootOnly := &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{proxies.Cert}}}
 	for name, tc := range map[string]struct {
 		peer *tls.ConnectionState
 		want bool
@@ -91,7 +91,7 @@ func TestOnlyTheProxyIsTrusted(t *testing.T) {
 }
 
 func TestHeadersNameThePerson(t *testing.T) {
-	ca := "clientCAData: " + base64.StdEncoding.EncodeToString([]byte(newAuthority(t, "proxies").pem)) + "\nallowedNames: [front]\n"
+	ca := "clientCAData: " + base64.StdEncoding.EncodeToString([]byte(idptest.NewAuthority(t, "proxies", now).PEM)) + "\nallowedNames: [front]\n"
 	plain := opened(t, ca)
 	full := opened(t, ca+"usernameHeaders: [X-A, X-B]\nuidHeaders: [X-Uid]\ngroupHeaders: [X-G, X-H]\nemailHeaders: [X-Mail]\ndisplayNameHeaders: [X-Name]\n")
 	for name, tc := range map[string]struct {

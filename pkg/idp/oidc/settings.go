@@ -58,6 +58,8 @@ type Settings struct {
 	GroupsPrefix string `json:"groupsPrefix"`
 	// TrustEmail accepts an e-mail that the provider does not mark as verified.
 	TrustEmail bool `json:"trustEmail"`
+	// BearerAudiences are the audiences (aud) of tokens of this provider that authenticate requests, sent as bearer tokens; none.
+	BearerAudiences []string `json:"bearerAudiences"`
 	// PostLogoutRedirectURI is where browsers return to after a logout; "" for this server's own address.
 	PostLogoutRedirectURI string `json:"postLogoutRedirectURI"`
 
@@ -132,6 +134,9 @@ func (s *Settings) check(loopback bool) error {
 	}
 	if err := upstream.Prefix("groupsPrefix", s.GroupsPrefix); err != nil {
 		return err
+	}
+	if slices.Contains(s.BearerAudiences, "") {
+		return fmt.Errorf("the key %q holds an empty audience", "bearerAudiences")
 	}
 	if len(s.Scopes) == 0 {
 		s.Scopes = []string{"openid", "profile", "email"}

@@ -122,27 +122,34 @@ func (p *Provider) verify(ctx context.Context, d *document, t *upstream.Tokens, 
 	if t.ID == "" || len(t.ID) > maxToken {
 		return nil, refused("there is no ID token, or too long a one")
 	}
+	claims, token, err := p.signed(ctx, d, t.ID, &gooidc.Config{ClientID: p.settings.ClientID})
+	if err != nil {
+		return nil, err
+	}
+	return claims, p.checkClaims(token, t, claims, nonce)
+}
+
+// signed verifies signature, issuer and end of a token, and its audience as c says, and returns its claims.
+func (p *Provider) signed(ctx context.Context, d *document, raw string, c *gooidc.Config) (upstream.Claims, *gooidc.IDToken, error) {
 	v := &verification{p: p}
 	for _, a := range d.Algorithms {
 		v.algs = append(v.algs, jose.SignatureAlgorithm(a))
 	}
-	verifier := gooidc.NewVerifier(p.settings.Issuer, v, &gooidc.Config{
-		ClientID: p.settings.ClientID, SupportedSigningAlgs: d.Algorithms, Now: func() time.Time { return p.now().Add(-leeway) },
-	})
-	token, err := verifier.Verify(ctx, t.ID)
+	c.SupportedSigningAlgs, c.Now = d.Algorithms, func() time.Time { return p.now().Add(-leeway) }
+	token, err := gooidc.NewVerifier(p.settings.Issuer, v, c).Verify(ctx, raw)
 	if v.err != nil {
-		return nil, v.err
+		return nil, nil, v.err
 	}
 	if err != nil { // its text may quote the token
-		return nil, refused("the ID token is expired, of another issuer, for another client, or no signed token at all")
+		return nil, nil, refused("the token is expired, of another issuer, for another client, or no signed token at all")
 	}
 	claims := upstream.Claims{}
 	decoder := json.NewDecoder(bytes.NewReader(v.payload))
 	decoder.UseNumber()
 	if err := decoder.Decode(&claims); err != nil {
-		return nil, refused("the ID token holds no claims")
+		return nil, nil, refused("the token holds no claims")
 	}
-	return claims, p.checkClaims(token, t, claims, nonce)
+	return claims, token, nil
 }
 
 // authenticated returns when the user authenticated (auth_time); zero if the ID token does not say.

@@ -144,6 +144,24 @@ func (c *Client) Get(ctx context.Context, address, token, accept string) (*Answe
 	return c.do(req)
 }
 
+// PostJSON sends a POST request with a body of JSON, and an access token if token is not "".
+func (c *Client) PostJSON(ctx context.Context, address, token string, body any) (*Answer, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("write the request to an identity provider: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w: one of its addresses is not valid", idp.ErrUnavailable, ErrSettings)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json")
+	return c.do(req)
+}
+
 // do sends a request. Its errors are idp.ErrUnavailable.
 func (c *Client) do(req *http.Request) (*Answer, error) {
 	where := req.Method + " " + req.URL.Scheme + "://" + req.URL.Host + req.URL.EscapedPath() // without the query, which may contain a ticket
