@@ -6,7 +6,8 @@ import (
 	"mime"
 	"net/http"
 	"strconv"
-	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -17,20 +18,35 @@ import (
 const (
 	mediaYAML = "application/yaml"
 	mediaJSON = "application/json"
-	// maxYAML is the longest answer, in bytes of JSON, that is written as YAML: it is all in memory, unlike one in JSON.
-	maxYAML = 4 << 20
+	// maxJSON is the longest answer, in bytes of JSON, that is written as YAML, and maxYAML the longest YAML: both are all in memory, unlike
+	// an answer in JSON.
+	maxJSON = 4 << 20
+	maxYAML = 16 << 20
+	// maxConversions is how many answers are written as YAML at once.
+	maxConversions = 8
 )
 
-// errYAMLTooLong stops a handler whose answer is too long.
-var errYAMLTooLong = status.Errorf(http.StatusRequestEntityTooLarge,
-	"the answer is too long to be written as YAML: ask for application/json, or for pages with limit and page")
+var (
+	// errYAMLTooLong also stops a handler whose answer is too long.
+	errYAMLTooLong = status.Errorf(http.StatusRequestEntityTooLarge,
+		"the answer is too long to be written as YAML: ask for application/json, or for pages with limit and page")
+	errYAMLBusy = apierrors.NewTooManyRequests("too many answers are being written as YAML: try again, or ask for application/json", 1)
+)
 
-// YAML writes answers as YAML for clients whose Accept header asks for it and not for JSON. next answers in JSON. Streams are not written
-// so.
+// YAML writes answers of /kapis and /kapi as YAML for clients whose Accept header names it and not JSON. next answers in JSON. Streams and
+// files are not written so.
 func YAML(next http.Handler) http.Handler {
+	converting := make(chan struct{}, maxConversions)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !wantsYAML(r) {
 			next.ServeHTTP(w, r)
+			return
+		}
+		select {
+		case converting <- struct{}{}:
+			defer func() { <-converting }()
+		default:
+			web.WriteError(w, r, errYAMLBusy)
 			return
 		}
 		inJSON := r.Clone(r.Context())
@@ -46,23 +62,12 @@ func YAML(next http.Handler) http.Handler {
 
 // wantsYAML reports whether the answer to a read is to be YAML.
 func wantsYAML(r *http.Request) bool {
-	accept := r.Header["Accept"]
-	if len(accept) == 0 || len(accept) == 1 && (accept[0] == "*/*" || accept[0] == mediaJSON) || r.Method != http.MethodGet {
+	if r.Method != http.MethodGet || web.Quality(r.Header, mediaYAML) == 0 || web.Quality(r.Header, mediaJSON) > 0 {
 		return false
 	}
 	info := request.InfoFrom(r.Context())
-	if info == nil || info.Verb == "watch" || request.IsUpgrade(r.Header) || r.URL.Query().Has("view") {
-		return false
-	}
-	found := false
-	for part := range strings.SplitSeq(strings.Join(accept, ","), ",") {
-		media, _, err := mime.ParseMediaType(part)
-		if err == nil && media == mediaJSON {
-			return false
-		}
-		found = found || err == nil && media == mediaYAML
-	}
-	return found
+	return info != nil && (info.APIPrefix == "kapis" || info.APIPrefix == "kapi") && info.Verb != "watch" && info.Subresource != "file" &&
+		!info.Upgrade && !r.URL.Query().Has("view")
 }
 
 // bufferedAnswer is an answer in JSON that is to be written as YAML.
@@ -81,7 +86,7 @@ func (a *bufferedAnswer) WriteHeader(code int) { a.code = code }
 
 // Write implements http.ResponseWriter.
 func (a *bufferedAnswer) Write(p []byte) (int, error) {
-	if a.tooBig = a.tooBig || a.body.Len()+len(p) > maxYAML; a.tooBig {
+	if a.tooBig = a.tooBig || a.body.Len()+len(p) > maxJSON; a.tooBig {
 		return 0, errYAMLTooLong
 	}
 	return a.body.Write(p)
@@ -89,24 +94,34 @@ func (a *bufferedAnswer) Write(p []byte) (int, error) {
 
 // send writes the answer.
 func (a *bufferedAnswer) send(w http.ResponseWriter, r *http.Request) {
-	if a.tooBig {
+	text, err := a.text()
+	if err != nil {
 		a.header.Del("ETag")
-		web.WriteError(w, r, errYAMLTooLong)
+		web.WriteError(w, r, err)
 		return
-	}
-	text := a.body.Bytes()
-	if media, _, err := mime.ParseMediaType(a.header.Get("Content-Type")); err == nil && media == mediaJSON {
-		written, err := rawjson.YAML(text)
-		if err != nil {
-			web.WriteError(w, r, errors.Join(errors.New("write an answer as YAML"), err))
-			return
-		}
-		text = written
-		a.header.Set("Content-Type", mediaYAML)
-		a.header.Del("ETag")
-		a.header.Add("Vary", "Accept")
 	}
 	a.header.Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(a.code)
 	_, _ = w.Write(text) // the client is gone
+}
+
+// text returns the body, and what is JSON as YAML.
+func (a *bufferedAnswer) text() ([]byte, error) {
+	if a.tooBig {
+		return nil, errYAMLTooLong
+	}
+	if media, _, _ := mime.ParseMediaType(a.header.Get("Content-Type")); media != mediaJSON { // "" if it can't be parsed
+		return a.body.Bytes(), nil
+	}
+	text, err := rawjson.YAML(a.body.Bytes(), maxYAML)
+	if errors.Is(err, rawjson.ErrLongYAML) {
+		return nil, errYAMLTooLong
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.header.Set("Content-Type", mediaYAML)
+	a.header.Del("ETag")
+	a.header.Add("Vary", "Accept")
+	return text, nil
 }

@@ -3,6 +3,7 @@ package filter_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strings"
 	"testing"
 
@@ -18,6 +19,9 @@ func TestAnswersAreYAMLForWhoAsksForIt(t *testing.T) {
 			_, _ = w.Write([]byte(`{"a":1}`))
 		case "/kapis/x/v1/long":
 			web.WriteJSON(w, r, http.StatusOK, strings.Repeat("x", 4<<20))
+		case "/kapis/x/v1/deep":
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(strings.Repeat(`{"a":`, 2000) + "[" + strings.Repeat("1,", 20_000) + "1]" + strings.Repeat("}", 2000)))
 		case "/kapis/x/v1/error":
 			web.WriteError(w, r, http.ErrNoLocation)
 		default:
@@ -47,9 +51,13 @@ func TestAnswersAreYAMLForWhoAsksForIt(t *testing.T) {
 		"AText":          {"GET", "text", yaml, 200, "text/plain", `{"a":1}`},
 		"AnError":        {"GET", "error", yaml, 500, yaml, "kind: Status"},
 		"TooLong":        {"GET", "long", yaml, 413, json, "limit and page"},
+		"TooDeep":        {"GET", "deep", yaml, 413, json, "limit and page"},
+		"JSONRefused":    {"GET", "pods/a", "application/yaml, application/json;q=0", 200, yaml, "kind: Pod"},
+		"AFile":          {"GET", "namespaces/a/pods/a/file", yaml, 304, "", ""},
+		"OfKubernetes":   {"GET", "../../../api/v1/pods", yaml, 304, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := httptest.NewRequest(tc.method, "/kapis/x/v1/"+tc.path, nil)
+			r := httptest.NewRequest(tc.method, path.Join("/kapis/x/v1/", tc.path), nil)
 			r.Header.Set("If-None-Match", `"json"`)
 			r.Header.Set("Accept-Encoding", "gzip")
 			if tc.accept != "" {
@@ -65,5 +73,39 @@ func TestAnswersAreYAMLForWhoAsksForIt(t *testing.T) {
 				t.Errorf("the YAML has the entity tag of the JSON, %s", got.Header.Get("ETag"))
 			}
 		})
+	}
+}
+
+func TestFewAnswersAreYAMLAtOnce(t *testing.T) {
+	began, finish := make(chan struct{}), make(chan struct{})
+	h := filter.Chain(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began <- struct{}{}
+		<-finish
+		web.WriteJSON(w, r, http.StatusOK, "x")
+	}), filter.Info, filter.YAML)
+	ask := func() *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodGet, "/kapis/x/v1/pods", nil)
+		r.Header.Set("Accept", "application/yaml")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	answers := make(chan *httptest.ResponseRecorder)
+	for range 8 {
+		go func() { answers <- ask() }()
+		<-began
+	}
+	if w := ask(); w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
+		t.Errorf("the ninth at once: got %d %s", w.Code, w.Body)
+	}
+	close(finish)
+	for range 8 {
+		if w := <-answers; w.Code != http.StatusOK {
+			t.Errorf("got %d %s", w.Code, w.Body)
+		}
+	}
+	go func() { <-began }()
+	if w := ask(); w.Code != http.StatusOK {
+		t.Errorf("after the others: got %d %s", w.Code, w.Body)
 	}
 }

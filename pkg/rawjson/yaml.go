@@ -10,11 +10,18 @@ import (
 	"strings"
 )
 
-// YAML returns a JSON document as YAML (YAML 1.2.2), with members in their order and two blanks for each level.
-func YAML(document []byte) ([]byte, error) {
+// ErrLongYAML says that a document is too long, or too deep, to be written as YAML.
+var ErrLongYAML = errors.New("the YAML would be too long")
+
+// maxIndent is the indentation, in blanks, of the deepest value that is written: as deep as encoding/json reads.
+const maxIndent = 2 * 10_000
+
+// YAML returns a JSON document as YAML (YAML 1.2.2), with members in their order and two blanks for each level. It fails with ErrLongYAML
+// if there would be more than limit bytes of it: indentation makes the YAML of a deep document far longer than its JSON.
+func YAML(document []byte, limit int) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(document))
 	d.UseNumber()
-	w := &yamlWriter{in: d, out: make([]byte, 0, len(document)+len(document)/2)}
+	w := &yamlWriter{in: d, limit: limit, out: make([]byte, 0, min(limit, len(document)+len(document)/2))}
 	if err := w.value(0, true); err != nil {
 		return nil, fmt.Errorf("write JSON as YAML: %w", err)
 	}
@@ -26,13 +33,17 @@ func YAML(document []byte) ([]byte, error) {
 
 // yamlWriter writes the values that in has, one after the other.
 type yamlWriter struct {
-	in  *json.Decoder
-	out []byte
+	in    *json.Decoder
+	out   []byte
+	limit int
 }
 
 // value writes the next value, which ends its line. inline is whether it begins where the line has nothing but indentation; after a key
 // it does not.
 func (w *yamlWriter) value(indent int, inline bool) error {
+	if indent > maxIndent {
+		return ErrLongYAML
+	}
 	t, err := w.in.Token()
 	if err != nil {
 		return err
@@ -43,13 +54,16 @@ func (w *yamlWriter) value(indent int, inline bool) error {
 			w.out = append(w.out, ' ')
 		}
 		w.scalar(t)
-		return nil
+		return w.check()
 	}
 	if !w.in.More() {
 		if !inline {
 			w.out = append(w.out, ' ')
 		}
 		w.out = append(append(w.out, byte(open), byte(open)+2), '\n') // {} or []
+		if err := w.check(); err != nil {
+			return err
+		}
 	} else {
 		if !inline {
 			w.out = append(w.out, '\n')
@@ -60,6 +74,14 @@ func (w *yamlWriter) value(indent int, inline bool) error {
 	}
 	_, err = w.in.Token() // the end
 	return err
+}
+
+// check fails if there is more than the limit: each value is checked, since what one adds is bounded by its JSON and maxIndent.
+func (w *yamlWriter) check() error {
+	if len(w.out) > w.limit {
+		return ErrLongYAML
+	}
+	return nil
 }
 
 // members writes the members of an object, or the elements of an array.

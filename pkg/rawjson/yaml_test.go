@@ -2,7 +2,9 @@ package rawjson_test
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
+	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
@@ -27,7 +29,7 @@ items:
 text: "two\nlines"
 "no": null
 `
-	got, err := rawjson.YAML([]byte(document))
+	got, err := rawjson.YAML([]byte(document), len(want))
 	if err != nil || string(got) != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}
@@ -35,9 +37,35 @@ text: "two\nlines"
 
 func TestWhatIsNoJSONIsNoYAML(t *testing.T) {
 	for _, text := range []string{"", "{", `{"a":1`, `{"a":1}}`, `{"a":1} {"b":2}`, "x", `{"a" 1}`} {
-		if got, err := rawjson.YAML([]byte(text)); err == nil {
+		if got, err := rawjson.YAML([]byte(text), 1<<10); err == nil {
 			t.Errorf("%q: got %q, want an error", text, got)
 		}
+	}
+}
+
+// A deep document is short in JSON and long in YAML: no more is written of it than the limit and a line.
+func TestYAMLIsBounded(t *testing.T) {
+	deep := func(levels int, inner string) string {
+		return strings.Repeat(`{"a":`, levels) + inner + strings.Repeat("}", levels)
+	}
+	for name, tc := range map[string]struct {
+		document string
+		limit    int
+		fits     bool
+	}{
+		"Fits":             {`{"a":[1]}`, len("a:\n  - 1\n"), true},
+		"OneByteTooLong":   {`{"a":[1]}`, len("a:\n  - 1\n") - 1, false},
+		"Empty":            {`[]`, 1, false},
+		"ManyBelowOneDeep": {deep(2000, "["+strings.Repeat("1,", 20_000)+"1]"), 4 << 20, false},
+		"ManyEmpty":        {deep(2000, "["+strings.Repeat("[],", 20_000)+"1]"), 4 << 20, false},
+		"TooDeep":          {strings.Repeat("[", 1<<20), 64 << 20, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, err := rawjson.YAML([]byte(tc.document), tc.limit)
+			if tc.fits != (err == nil) || !tc.fits && !errors.Is(err, rawjson.ErrLongYAML) {
+				t.Errorf("got %d bytes, %v", len(text), err)
+			}
+		})
 	}
 }
 
@@ -55,7 +83,10 @@ func FuzzYAML(f *testing.F) {
 		if err := yaml.Unmarshal([]byte(document), &want); err != nil || !json.Valid([]byte(document)) {
 			return
 		}
-		text, err := rawjson.YAML([]byte(document))
+		text, err := rawjson.YAML([]byte(document), 1<<20)
+		if errors.Is(err, rawjson.ErrLongYAML) {
+			return
+		}
 		if err != nil {
 			t.Fatalf("%q: %v", document, err)
 		}

@@ -3,9 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
-	"mime"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/coder/websocket"
@@ -83,26 +81,6 @@ func (a *Answer) talk(w http.ResponseWriter, r *http.Request, s *Stream) {
 
 // WantsEvents reports whether an Accept header prefers server-sent events to JSON (RFC 9110, 12.5.1).
 func WantsEvents(h http.Header) bool {
-	wants, other := 0.0, 0.0
-	for _, line := range h["Accept"] {
-		for part := range strings.SplitSeq(line, ",") {
-			media, params, err := mime.ParseMediaType(part)
-			if err != nil {
-				continue
-			}
-			q := 1.0
-			if v, ok := params["q"]; ok {
-				if q, err = strconv.ParseFloat(v, 64); err != nil {
-					continue
-				}
-			}
-			switch media {
-			case EventStream:
-				wants = max(wants, q)
-			case "application/json":
-				other = max(other, q)
-			}
-		}
-	}
-	return wants > 0 && wants >= other
+	events := web.Quality(h, EventStream)
+	return events > 0 && events >= web.Quality(h, "application/json")
 }
