@@ -61,7 +61,7 @@ func (p *components) makeAggregated(ctx context.Context) error {
 		filter.Body(p.drain.started, filter.BodyStallTimeout),
 		filter.Recover,
 		filter.Info,
-		filter.Limit(filter.MaxBody),
+		filter.Limit(filter.MaxBody, nil),
 	)}
 	p.running.Go(func() { keeper.Run(ctx) })
 	p.running.Go(func() { proxy.Run(ctx, p.client.CoreV1().ConfigMaps(frontproxy.Namespace)) })

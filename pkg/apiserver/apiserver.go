@@ -4,7 +4,6 @@ package apiserver
 
 import (
 	"context"
-	"crypto/x509"
 	"fmt"
 	"net"
 	"slices"
@@ -70,9 +69,7 @@ func New(ctx context.Context, cfg *config.Config, l Listen) (_ *Server, err erro
 	if s.components, err = newComponents(life, cfg, cluster, kubernetes); err != nil {
 		return nil, err
 	}
-	peers.follow(func() []*x509.Certificate {
-		return append(s.components.proxies.Roots(), s.components.holders.Roots()...)
-	})
+	peers.follow(s.components.directory.ClientAuthorities)
 	aggregated.follow(s.components.aggregated)
 	return s, nil
 }

@@ -16,6 +16,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authn/session"
 	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/filter"
+	kapisterminal "kapis.dev/ks-apiserver/pkg/kapis/terminal"
 	"kapis.dev/ks-apiserver/pkg/oauth"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/token"
@@ -29,7 +30,7 @@ func (p *components) chain(answer http.Handler) http.Handler {
 		filter.Recover,
 		p.auditing().Wrap, // before everything that answers
 		filter.Info,
-		filter.Limit(filter.MaxBody),
+		filter.Limit(filter.MaxBody, kapisterminal.IsUpload),
 		filter.Upgrade(p.ours()),
 		filter.Authentication{Authenticator: p.who, VerifiesItself: verifiesItself, Proxies: p.proxies, Source: p.accounts.sourceOf}.Wrap,
 		filter.Cluster(p.cfg.Multicluster.ClusterName, p.cfg.Multicluster.HostClusterName, "host"),

@@ -108,7 +108,7 @@ func TestAuditRecordsEveryAnswer(t *testing.T) {
 			}
 			h := Chain(do, Recover,
 				Auditing{Sink: sink, Now: func() time.Time { return at }, WorkspaceOf: func(string) string { return "w" }}.Wrap,
-				Info, Limit(50), Authentication{Authenticator: tokens}.Wrap, Cluster("host"), Authorize(namedOnly))
+				Info, Limit(50, nil), Authentication{Authenticator: tokens}.Wrap, Cluster("host"), Authorize(namedOnly))
 			r := httptest.NewRequest(http.MethodGet, c.path, strings.NewReader(c.body))
 			if c.method != "" {
 				r.Method = c.method

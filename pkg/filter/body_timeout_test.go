@@ -54,7 +54,7 @@ var reading = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
 func bodyServer(t *testing.T, drain context.Context, stallTimeout time.Duration) *httptest.Server {
 	t.Helper()
-	srv := httptest.NewUnstartedServer(Chain(reading, Body(drain, stallTimeout), Info, Limit(MaxBody)))
+	srv := httptest.NewUnstartedServer(Chain(reading, Body(drain, stallTimeout), Info, Limit(MaxBody, nil)))
 	srv.EnableHTTP2 = true
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
@@ -197,7 +197,7 @@ func (p *pipes) secure(t *testing.T, h http.Handler) *httptest.Server {
 }
 
 func patient(t *testing.T, h http.Handler) http.Handler {
-	return Chain(h, Body(t.Context(), stallTimeout), Info, Limit(MaxBody))
+	return Chain(h, Body(t.Context(), stallTimeout), Info, Limit(MaxBody, nil))
 }
 
 // trickle sends 20 bytes, for ten times stallTimeout.

@@ -163,7 +163,7 @@ func TestLimitRefusesLargeBodies(t *testing.T) {
 			w.WriteHeader(http.StatusTeapot)
 		}
 	})
-	h := Chain(read, Info, Limit(10))
+	h := Chain(read, Info, Limit(10, nil))
 	for name, c := range map[string]struct {
 		path, body string
 		chunked    bool

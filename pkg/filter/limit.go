@@ -15,22 +15,23 @@ const MaxBody = 3 << 20
 
 // Limit refuses bodies of more than maxBody bytes with 413: at once if the length is declared, otherwise when a read passes the limit. A
 // body that is streamed through kube-apiserver to a workload (the proxy sub-resource) is not an object of the API, and has no limit and
-// no timeout here. The files that are written into a container have a limit of their own (terminal.uploadFileLimit).
-func Limit(maxBody int64) Filter {
+// no timeout here. Requests for which exempt is true have a limit of their own; exempt may be nil.
+func Limit(maxBody int64, exempt func(*request.Info) bool) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Body == nil || r.Body == http.NoBody {
 				next.ServeHTTP(w, r)
 				return
 			}
-			if streamed(request.InfoFrom(r.Context())) {
+			info := request.InfoFrom(r.Context())
+			if streamed(info) {
 				if b, ok := r.Body.(*awaited); ok {
 					b.loosen()
 				}
 				next.ServeHTTP(w, r)
 				return
 			}
-			if isUpload(request.InfoFrom(r.Context())) {
+			if info != nil && exempt != nil && exempt(info) {
 				next.ServeHTTP(w, r)
 				return
 			}
@@ -47,9 +48,4 @@ func Limit(maxBody int64) Filter {
 
 func streamed(i *request.Info) bool {
 	return i != nil && i.IsKubernetes && i.IsResource && (i.Subresource == "proxy" || i.Verb == "proxy")
-}
-
-func isUpload(i *request.Info) bool {
-	return i != nil && i.APIGroup == "terminal.kubesphere.io" && !i.IsKubernetes && i.IsResource && i.Resource == "pods" &&
-		i.Subresource == "file"
 }

@@ -6,7 +6,15 @@ import (
 	"crypto/x509"
 	"net/http"
 	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
 )
+
+// Accounts has the Users of identities that are stated with each request.
+type Accounts interface {
+	// Vouched returns the current user.Info of an identity.
+	Vouched(ctx context.Context, e *Entry, id *Identity) (user.Info, error)
+}
 
 // Proxy is a Provider that authenticates users in the headers of requests: an authenticating proxy, which is identified
 // by its client certificate.
@@ -39,6 +47,19 @@ type Certificate interface {
 
 // Certificates returns the providers of client certificates that are in use, by name of their entry.
 func (d *Directory) Certificates() []*Entry { return d.current().certificates }
+
+// ClientAuthorities returns the authorities of authenticating proxies and of client certificates, which verify peers in handshakes; nil
+// if there is none.
+func (d *Directory) ClientAuthorities() []*x509.Certificate {
+	var out []*x509.Certificate
+	for _, e := range d.Proxies() {
+		out = append(out, e.Provider.(Proxy).Roots()...)
+	}
+	for _, e := range d.Certificates() {
+		out = append(out, e.Provider.(Certificate).Roots()...)
+	}
+	return out
+}
 
 // Bearer is a Provider whose tokens authenticate requests.
 type Bearer interface {

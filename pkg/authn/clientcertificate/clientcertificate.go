@@ -2,8 +2,6 @@
 package clientcertificate
 
 import (
-	"context"
-	"crypto/x509"
 	"fmt"
 	"net/http"
 	"time"
@@ -15,17 +13,12 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// Accounts returns the current user.Info of an identity.
-type Accounts interface {
-	Vouched(ctx context.Context, e *idp.Entry, id *idp.Identity) (user.Info, error)
-}
-
 // Authenticator authenticates the holders of certificates of the directory's authorities. A certificate can't be revoked: its holder's
 // User is suspended, or the link of the two removed.
 type Authenticator struct {
 	// Directory has the authorities.
 	Directory *idp.Directory
-	Accounts  Accounts
+	Accounts  idp.Accounts
 	// Origin is the origin of this server's pages. Requests that a page of another origin made a browser send are refused, because
 	// browsers send certificates by themselves.
 	Origin string
@@ -34,15 +27,6 @@ type Authenticator struct {
 }
 
 var _ authenticator.Request = (*Authenticator)(nil)
-
-// Roots returns the authorities, by which client certificates are to be verified; nil if there is none.
-func (a *Authenticator) Roots() []*x509.Certificate {
-	var out []*x509.Certificate
-	for _, e := range a.Directory.Certificates() {
-		out = append(out, e.Provider.(idp.Certificate).Roots()...)
-	}
-	return out
-}
 
 // AuthenticateRequest returns the user who holds the certificate of the connection.
 func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {

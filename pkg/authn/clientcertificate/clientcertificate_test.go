@@ -50,7 +50,7 @@ func TestTheHolderOfACertificateIsAuthenticated(t *testing.T) {
 			return &user.DefaultInfo{Name: e.Name + "/" + id.Subject}, nil
 		}),
 	}
-	if got := len(a.Roots()); got != 2 {
+	if got := len(a.Directory.ClientAuthorities()); got != 2 {
 		t.Errorf("got %d authorities, want 2", got)
 	}
 	peer := func(a *idptest.Authority, name string, days int) *tls.ConnectionState {

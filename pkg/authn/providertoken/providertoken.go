@@ -31,16 +31,11 @@ const (
 	maxAnswers = 4096
 )
 
-// Accounts returns the current user.Info of an identity.
-type Accounts interface {
-	Vouched(ctx context.Context, e *idp.Entry, id *idp.Identity) (user.Info, error)
-}
-
 // Options are what an Authenticator needs.
 type Options struct {
 	// Directory has the providers.
 	Directory *idp.Directory
-	Accounts  Accounts
+	Accounts  idp.Accounts
 	// Own reports whether a token is evidently one of this server's, good or bad: it is sent to no provider.
 	Own func(token string) bool
 	// Now returns the time.

@@ -2,30 +2,22 @@
 package requestheader
 
 import (
-	"context"
-	"crypto/x509"
 	"fmt"
 	"net/http"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
-	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
-
-// Accounts returns the current user.Info of an identity.
-type Accounts interface {
-	Vouched(ctx context.Context, e *idp.Entry, id *idp.Identity) (user.Info, error)
-}
 
 // Authenticator trusts the identity headers of requests whose peer proved, by its client certificate, to be a configured proxy. It reads
 // no one else's; filter.Authentication removes them from every request.
 type Authenticator struct {
 	// Directory has the proxies.
 	Directory *idp.Directory
-	Accounts  Accounts
+	Accounts  idp.Accounts
 	// Origin is the origin of this server's pages. Requests that a page of another origin made a browser send are refused, because the proxy
 	// logs users in by credentials that browsers send by themselves.
 	Origin string
@@ -43,15 +35,6 @@ func (a *Authenticator) Headers() []string {
 	var out []string
 	for _, e := range a.Directory.Proxies() {
 		out = append(out, e.Provider.(idp.Proxy).Headers()...)
-	}
-	return out
-}
-
-// Roots returns the certificate authorities of all proxies, by which client certificates are to be verified; nil if there is no proxy.
-func (a *Authenticator) Roots() []*x509.Certificate {
-	var out []*x509.Certificate
-	for _, e := range a.Directory.Proxies() {
-		out = append(out, e.Provider.(idp.Proxy).Roots()...)
 	}
 	return out
 }

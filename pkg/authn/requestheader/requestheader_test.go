@@ -62,8 +62,8 @@ func TestAProxyIsBelievedAndNobodyElse(t *testing.T) {
 			return &user.DefaultInfo{Name: e.Name + "/" + id.Subject}, nil
 		}),
 	}
-	if !slices.Equal(a.Headers(), []string{"X-One", "X-Two"}) || len(a.Roots()) != 2 {
-		t.Errorf("%v, %d roots", a.Headers(), len(a.Roots()))
+	if !slices.Equal(a.Headers(), []string{"X-One", "X-Two"}) || len(a.Directory.ClientAuthorities()) != 2 {
+		t.Errorf("%v, %d roots", a.Headers(), len(a.Directory.ClientAuthorities()))
 	}
 	for _, tc := range []struct {
 		claim  string

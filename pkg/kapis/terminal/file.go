@@ -24,6 +24,11 @@ const (
 	annotation  = "terminal.kapis.dev/"
 )
 
+// IsUpload reports whether a request writes files into a container: its body has a limit of its own (V1alpha2.UploadLimit).
+func IsUpload(i *request.Info) bool {
+	return i.APIGroup == group && !i.IsKubernetes && i.IsResource && i.Resource == "pods" && i.Subresource == "file"
+}
+
 // transfer is the answer to a request for files of a container. It is a web.Responder.
 type transfer struct {
 	*V1alpha2
