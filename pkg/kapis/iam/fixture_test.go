@@ -123,7 +123,7 @@ func (p *platformServices) handler() *kapisiam.Handler {
 		Credentials: &credential.Handler{Target: target, Authenticator: p.Logins, Sessions: p.Sessions, APIKeys: p.APIKeys, Factors: p.Factors,
 			Now: p.Now},
 		LoginRecords: &loginrecord.Handler{Target: target, Resources: p.Resources},
-		Members: &member.Handler{Users: p.Users, Resources: p.Resources, Bindings: bindings, Rights: p.Rights,
+		Members: &member.Handler{Users: p.Users, Resources: p.Resources, Bindings: bindings,
 			Removals: &removal.Remover{Users: p.Users, Bindings: bindings, Rights: p.Rights, Authorizer: p.Authorizer}},
 		RoleTemplates: &roletemplate.Handler{Target: target, Rights: p.Rights, Caches: p.Caches},
 		Reviews:       &review.Handler{},

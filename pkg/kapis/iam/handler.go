@@ -33,7 +33,6 @@ func (h *Handler) WebService() *restful.WebService {
 // OlderWebService returns the routes of OlderVersion, which answer as those of the current one do.
 func (h *Handler) OlderWebService() *restful.WebService {
 	ws := h.service(wire.OlderVersion, "Older")
-	h.Members.MountOlder(ws)
 	h.RoleTemplates.MountOlder(ws)
 	return ws
 }

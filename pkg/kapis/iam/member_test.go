@@ -118,69 +118,6 @@ func TestMembersAreTheUsersWhoAreBound(t *testing.T) {
 	}
 }
 
-// Older clients ask for a member's roles by a path below the member: for the roles themselves, those of groups too.
-func TestTheRolesOfAMemberAreToldToOlderClients(t *testing.T) {
-	w := newWorld(t)
-	o := objects{}
-	for _, name := range []string{"carol", "alone"} {
-		o.user(name)
-	}
-	o.add(iamPath+"users", "", "grouped", nil, map[string]any{"spec": map[string]any{"groups": []string{"team"}}})
-	for _, place := range []authz.BindingScope{demo, {Scope: request.Workspace, Workspace: "other"}} {
-		o.role(&binding.Workspace, place, place.Workspace+"-viewer", "pods")
-	}
-	o.role(&binding.Workspace, demo, "demo-admin", "*")
-	o.role(&binding.Namespace, proj, "viewer", "pods")
-	o.role(&binding.Namespace, authz.BindingScope{Namespace: "elsewhere"}, "operator", "pods")
-	o.role(&binding.Cluster, cluster, "cluster-viewer", "nodes")
-	o.bind(&binding.Workspace, demo, "a", "demo-admin", "carol")
-	o.bind(&binding.Workspace, demo, "b", "demo-viewer", "carol", "@team")
-	o.bind(&binding.Workspace, demo, "c", "demo-viewer", "carol")
-	o.bind(&binding.Workspace, demo, "d", "other-viewer", "carol") // of another workspace: grants nothing here
-	o.bind(&binding.Workspace, demo, "e", "gone", "carol", "nobody")
-	o.bind(&binding.Namespace, proj, "a", "viewer", "carol")
-	o.bind(&binding.Cluster, cluster, "a", "cluster-viewer", "carol")
-	w.within(o)
-	const older = "/kapis/iam.kubesphere.io/v1alpha2"
-	for path, want := range map[string]string{
-		inDemo + "/carol/workspaceroles":             "demo-admin demo-viewer",
-		inDemo + "/grouped/workspaceroles":           "demo-viewer",
-		inDemo + "/alone/workspaceroles":             "",
-		inProj + "/carol/roles":                      "viewer",
-		"/namespaces/proj/members/carol/roles":       "viewer",
-		"/namespaces/elsewhere/members/carol/roles":  "",
-		"/namespaces/none/members/carol/roles":       "", // which scopes exist is not shown
-		"/clustermembers/carol/clusterroles":         "cluster-viewer",
-		"/clustermembers/carol/clusterroles?limit=0": "cluster-viewer",
-	} {
-		var list struct {
-			Items []struct {
-				Metadata struct{ Name string }
-				Rules    []any
-			}
-			TotalItems int
-		}
-		if err := json.Unmarshal([]byte(w.want(200, as("carol"), http.MethodGet, older+path, "")), &list); err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for _, r := range list.Items {
-			got = append(got, r.Metadata.Name)
-			if len(r.Rules) != 1 {
-				t.Errorf("%s: %+v", path, r)
-			}
-		}
-		if strings.Join(got, " ") != want || list.TotalItems != len(got) {
-			t.Errorf("%s: %v of %d", path, got, list.TotalItems)
-		}
-	}
-	w.want(400, as("carol"), http.MethodGet, older+inDemo+"/nobody/workspaceroles", "")
-	for _, path := range []string{root + inDemo + "/carol/workspaceroles", older + inDemo + "/carol/roles", older + "/clustermembers/carol/roles", older +
-		"/members/carol/roles"} {
-		w.want(404, as("carol"), http.MethodGet, path, "")
-	}
-}
-
 // S1: every user may ask whether they are a member, anywhere, and the answer is the same for a scope that does not exist.
 func TestAskingAboutOneselfTellsNoPlaces(t *testing.T) {
 	w := village(t)

@@ -107,8 +107,8 @@ func (w *world) menus(by, query string) string {
 	return strings.Join(slices.Compact(out), " ")
 }
 
-// The console's menus, with the installed roles.
-func TestPagesShowWhatSomebodyMayDo(t *testing.T) {
+// installedWorld has the installed roles, and people who have some of them.
+func installedWorld(t *testing.T) *world {
 	o := installed(t)
 	for _, name := range []string{"admin", "owner", "viewer", "plain", "guest", "watcher", "grouped"} {
 		o.user(name)
@@ -118,7 +118,12 @@ func TestPagesShowWhatSomebodyMayDo(t *testing.T) {
 	o.bind(&binding.Workspace, demo, "viewer-demo-viewer", "demo-viewer", "viewer")
 	o.bind(&binding.Namespace, proj, "guest-viewer", "viewer", "guest")
 	o.bind(&binding.Cluster, cluster, "watcher-cluster-viewer", "cluster-viewer", "watcher")
-	w := newWorld(t).within(o)
+	return newWorld(t).within(o)
+}
+
+// The console's menus, with the installed roles.
+func TestPagesShowWhatSomebodyMayDo(t *testing.T) {
+	w := installedWorld(t)
 	for name, c := range map[string]struct {
 		who, query, all string   // all is exactly what is shown
 		some, none      []string // some are among it, none is not
@@ -176,9 +181,63 @@ func TestPagesShowWhatSomebodyMayDo(t *testing.T) {
 		w.want(400, as("admin"), http.MethodGet, "/users/admin/roletemplates?"+query, "")
 	}
 	w.want(404, as("admin"), http.MethodGet, "/users/nobody/roletemplates?scope=global", "")
-	older := w.want(200, as("admin"), http.MethodGet, "/kapis/iam.kubesphere.io/v1alpha2/users/admin/globalroles", "")
-	if !strings.Contains(older, `"platform-admin"`) || !strings.HasSuffix(older, `"totalItems":1}`) {
-		t.Errorf("%s", older)
+}
+
+// O25: older clients read the same templates below a user or a member, as a bare array of roles of the scope's kind.
+func TestOlderClientsReadTemplatesAsRoles(t *testing.T) {
+	w := installedWorld(t)
+	type item struct {
+		APIVersion, Kind string
+		Metadata         struct {
+			Name        string
+			Annotations map[string]string
+		}
+		Rules []any
+	}
+	names := func(items []item) []string {
+		out := []string{}
+		for _, i := range items {
+			out = append(out, i.Metadata.Name)
+		}
+		return out
+	}
+	const older = "/kapis/iam.kubesphere.io/v1alpha2"
+	for _, c := range []struct{ who, path, roles, query, kind string }{
+		{"admin", "/users/admin", "/globalroles", "scope=global", "GlobalRole"},
+		{"plain", "/users/plain", "/globalroles", "scope=global", "GlobalRole"},
+		{"watcher", "/clustermembers/watcher", "/clusterroles", "scope=cluster", "ClusterRole"},
+		{"viewer", inDemo + "/viewer", "/workspaceroles", "scope=workspace&workspace=demo", "WorkspaceRole"},
+		{"viewer", "/workspaces/none/workspacemembers/viewer", "/workspaceroles", "scope=workspace&workspace=none", "WorkspaceRole"},
+		{"guest", inProj + "/guest", "/roles", "scope=namespace&namespace=proj", "Role"},
+		{"guest", "/namespaces/proj/members/guest", "/roles", "scope=namespace&namespace=proj", "Role"},
+		{"plain", inProj + "/plain", "/roles", "scope=namespace&namespace=proj", "Role"},
+	} {
+		var want struct{ Items []item }
+		if err := json.Unmarshal([]byte(w.want(200, as(c.who), http.MethodGet, "/users/"+c.who+"/roletemplates?"+c.query, "")), &want); err != nil {
+			t.Fatal(err)
+		}
+		if c.who != "plain" && !strings.Contains(c.path, "/none/") && len(want.Items) == 0 {
+			t.Errorf("%s has no templates with %s", c.who, c.query)
+		}
+		var got []item
+		answer := w.want(200, as(c.who), http.MethodGet, older+c.path+c.roles, "")
+		if err := json.Unmarshal([]byte(answer), &got); err != nil || answer[0] != '[' || !slices.Equal(names(got), names(want.Items)) {
+			t.Errorf("%s%s: got %v, %v; want an array of %v", c.path, c.roles, names(got), err, names(want.Items))
+		}
+		for _, role := range got {
+			group := "iam.kubesphere.io/v1alpha2"
+			if c.kind == "ClusterRole" || c.kind == "Role" {
+				group = "rbac.authorization.k8s.io/v1"
+			}
+			if role.Kind != c.kind || role.APIVersion != group || role.Rules == nil || role.Metadata.Annotations["iam.kubesphere.io/role-template-rules"] == "" {
+				t.Errorf("%s%s has %+v", c.path, c.roles, role)
+			}
+		}
+		w.want(404, as("admin"), http.MethodGet, older+strings.Replace(c.path, c.who, "nobody", 1)+c.roles, "")
+	}
+	for _, path := range []string{root + inDemo + "/viewer/workspaceroles", older + inDemo + "/viewer/roles", older + "/clustermembers/viewer/roles",
+		older + "/members/viewer/roles"} {
+		w.want(404, as("viewer"), http.MethodGet, path, "")
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -190,30 +189,8 @@ func (l *Scope) object(at authz.BindingScope, name, username, role string) ([]by
 	return raw, nil
 }
 
-// RolesOf returns the roles that are granted at a scope, each once.
-func RolesOf(roles *index.Snapshot, grants []authz.Grant, at authz.BindingScope) []json.RawMessage {
-	out, seen := []json.RawMessage{}, []authz.RoleRef{}
-	for _, g := range grants {
-		role, ok := roles.Get(g.Role.Namespace, g.Role.Name)
-		if !ok || slices.Contains(seen, g.Role) {
-			continue
-		}
-		if of, labelled := role.Labels.Get(tenantv1beta1.LabelWorkspace); at.Scope == request.Workspace && labelled && of != at.Workspace {
-			continue // a role of another workspace grants nothing here
-		}
-		seen = append(seen, g.Role)
-		out = append(out, json.RawMessage(role.JSON.String()))
-	}
-	return out
-}
-
 // WithoutGroups returns a user without groups: to find what is bound to the user by name.
 func WithoutGroups(name string) user.Info { return &user.DefaultInfo{Name: name} }
-
-// WithOwnGroups returns a user with the groups of the User alone, without the group of all users who are logged in.
-func WithOwnGroups(name string, groups []string) user.Info {
-	return &user.DefaultInfo{Name: name, Groups: groups}
-}
 
 // OnPlatform returns the scope of bindings on the platform.
 func OnPlatform() authz.BindingScope { return authz.BindingScope{} }

@@ -4,11 +4,8 @@
 package member
 
 import (
-	"strings"
-
 	restful "github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/iam"
@@ -22,17 +19,11 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// Rights returns what a user is bound to. rbac.Index is one.
-type Rights interface {
-	Held(u user.Info, at authz.BindingScope) []authz.Grant
-}
-
 // Handler serves the members of workspaces, namespaces and the cluster.
 type Handler struct {
 	Users     *iam.UserIndex
 	Resources *resource.Service
 	Bindings  *binding.Service
-	Rights    Rights
 	Removals  *removal.Remover
 }
 
@@ -69,26 +60,6 @@ func (h *Handler) mountAs(ws *restful.WebService, l *binding.Scope, path, id str
 	}
 	for _, b := range []*restful.RouteBuilder{list, add, get, put, remove} {
 		ws.Route(b)
-	}
-}
-
-// MountOlder adds the routes by which older clients ask for the roles of a member.
-func (h *Handler) MountOlder(ws *restful.WebService) {
-	for _, m := range []struct {
-		*binding.Scope
-		members string
-	}{
-		{&binding.Cluster, binding.Cluster.MemberResource}, {&binding.Workspace, binding.Workspace.MemberResource}, {&binding.Namespace,
-			binding.Namespace.MemberResource}, {&binding.Namespace, authz.LegacyMembers},
-	} {
-		get := ws.GET(m.PathPrefix + "/" + m.members + "/{member}/" + m.RoleResource).To(web.Handle(h.memberRoles(m.Scope))).
-			Operation("listOlder" + strings.ToUpper(m.members[:1]) + m.members[1:] +
-				"Roles").Doc("The roles that a user has here, those of their groups too").
-			Param(ws.PathParameter("member", "name of the user"))
-		if m.PathPrefix != "" {
-			get.Param(ws.PathParameter(m.NameParam, "name of the "+m.NameParam))
-		}
-		ws.Route(get)
 	}
 }
 
@@ -154,24 +125,6 @@ func (h *Handler) getMember(l *binding.Scope) web.Handler {
 			return nil, err
 		}
 		return wire.Private{Value: o.Annotated(l.Annotation, role)}, nil
-	}
-}
-
-// memberRoles lists the roles that a user has at a scope, also through groups. It is empty for a scope that does not exist: everyone
-// may ask this about themselves, and must not learn from it which scopes exist.
-func (h *Handler) memberRoles(l *binding.Scope) web.Handler {
-	return func(r *restful.Request) (any, error) {
-		name := r.PathParameter("member")
-		at := scopeNamed(r, l)
-		u := h.Users.ByName(name)
-		if u == nil || u.Deleting {
-			return nil, removal.NotMember(name, at.String())
-		}
-		roles, err := h.Bindings.Caches.Snapshot(r.Request.Context(), wire.Resource(l.RoleResource))
-		if err != nil {
-			return nil, err
-		}
-		return wire.ListOf(binding.RolesOf(roles, h.Rights.Held(binding.WithOwnGroups(u.Name, u.Groups), at), at)), nil
 	}
 }
 

@@ -309,7 +309,7 @@ func (m *removal) planGroups(ctx context.Context) (*binding.Change, error) {
 		bound, _ := r.Annotations.Get(annotationBound)
 		by = append(by, strings.Split(bound, ",")...) // also one that is about to take effect
 	}
-	for _, g := range binding.WithOwnGroups(u.Name, u.Groups).GetGroups() {
+	for _, g := range u.Groups {
 		if isOurs(g) && !slices.Contains(by, g) {
 			return nil, status.Forbiddenf("the user %.100q is in the group %.100q of the workspace by spec.groups of the User: "+
 				"a user who manages users has to remove it there first; nothing was written", m.user, g)

@@ -55,23 +55,29 @@ func (h *Handler) Mount(ws *restful.WebService, older string) {
 		Param(ws.PathParameter("user", "name of the user")))
 }
 
-// MountOlder adds the route that only the older version has.
-func (h *Handler) MountOlder(ws *restful.WebService) {
-	ws.Route(ws.GET("/users/{user}/globalroles").To(web.Handle(h.globalRoles)).Operation("listOlderUserGlobalRoles").
-		Doc("The roles that a user has on the platform").Param(ws.PathParameter("user", "name of the user")))
-}
-
-// roleTemplates answers with the templates of the user's roles at a scope, and those all of whose rules the user holds there by roles
-// of wider scopes. A user who holds everything has all templates of the scope.
+// roleTemplates answers with the templates of the user's roles at a scope.
 func (h *Handler) roleTemplates(r *restful.Request) (any, error) {
-	u, err := h.Target.Named(r)
+	held, _, err := h.held(r, r.QueryParameter("scope"), r.QueryParameter("workspace"), r.QueryParameter("namespace"))
 	if err != nil {
 		return nil, err
 	}
-	scope := r.QueryParameter("scope")
-	l, at, err := requestedScope(scope, r.QueryParameter("workspace"), r.QueryParameter("namespace"))
+	out := make([]json.RawMessage, 0, len(held))
+	for _, t := range held {
+		out = append(out, json.RawMessage(t))
+	}
+	return wire.ListOf(out), nil
+}
+
+// held returns the templates of the user's roles at a scope, and those all of whose rules the user holds there by roles of wider scopes. A
+// user who holds everything has all templates of the scope.
+func (h *Handler) held(r *restful.Request, scope, workspace, namespace string) ([]string, *binding.Scope, error) {
+	u, err := h.Target.Named(r)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	l, at, err := requestedScope(scope, workspace, namespace)
+	if err != nil {
+		return nil, nil, err
 	}
 	ctx := r.Request.Context()
 	who := target.LoggedIn(u)
@@ -80,27 +86,27 @@ func (h *Handler) roleTemplates(r *restful.Request) (any, error) {
 	}
 	snap, err := h.Caches.Snapshot(ctx, wire.Resource("roletemplates"))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	all := len(h.Rights.Missing(who, at, everything)) == 0
 	var named map[string]bool
 	if !all {
 		if named, err = h.templatesOf(ctx, l, who, at); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	out := []json.RawMessage{}
+	var out []string
 	snap.ByName(index.All()).Walk(0, false, func(ref *index.Ref) bool {
 		t := snap.Record(ref)
 		if of, _ := t.Labels.Get(iamv1beta1.LabelScope); of != scope {
 			return true
 		}
-		if all || named[t.Name] || h.holds(who, at, t.JSON.String()) {
-			out = append(out, json.RawMessage(t.JSON.String()))
+		if template := t.JSON.String(); all || named[t.Name] || h.holds(who, at, template) {
+			out = append(out, template)
 		}
 		return true
 	})
-	return wire.ListOf(out), nil
+	return out, l, nil
 }
 
 // requestedScope returns the scope that the parameters name.
@@ -161,18 +167,4 @@ func (h *Handler) holds(who user.Info, at authz.BindingScope, template string) b
 		return false
 	}
 	return len(h.Rights.Missing(who, at, rules)) == 0
-}
-
-// globalRoles lists the roles that a user has on the platform.
-func (h *Handler) globalRoles(r *restful.Request) (any, error) {
-	u, err := h.Target.Named(r)
-	if err != nil {
-		return nil, err
-	}
-	roles, err := h.Caches.Snapshot(r.Request.Context(), wire.Resource(binding.Platform.RoleResource))
-	if err != nil {
-		return nil, err
-	}
-	return wire.ListOf(binding.RolesOf(roles, h.Rights.Held(binding.WithOwnGroups(u.Name, u.Groups), authz.BindingScope{}),
-		authz.BindingScope{})), nil
 }
