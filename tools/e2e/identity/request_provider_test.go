@@ -8,11 +8,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	authenticationv1 "k8s.io/api/authentication/v1"
 
 	"kapis.dev/ks-apiserver/pkg/idp/idptest"
 )
@@ -114,6 +117,61 @@ func TestATokenOfAProviderAuthenticatesItsUser(t *testing.T) {
 	forget("idp-" + u.name)
 	eventually(t, "the provider is forgotten", func(ctx context.Context) error {
 		if who, err := selfReview(ctx, wire, token("ks-apiserver")); err == nil {
+			return fmt.Errorf("the request is still %s's", who)
+		}
+		return nil
+	})
+}
+
+// A webhook says whose tokens are that begin as configured. It is sent no others: neither this server's nor anybody else's.
+func TestAWebhookReviewsTokens(t *testing.T) {
+	var mu sync.Mutex
+	asked := map[string]bool{}
+	prefix := unique("hook") + "-"
+	webhook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review authenticationv1.TokenReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil || r.Header.Get("Authorization") != "Bearer for-the-webhook" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		mu.Lock()
+		asked[review.Spec.Token] = true
+		mu.Unlock()
+		subject, ok := strings.CutSuffix(review.Spec.Token, "-good")
+		review.Status = authenticationv1.TokenReviewStatus{Authenticated: ok, User: authenticationv1.UserInfo{Username: strings.TrimPrefix(subject, prefix)}}
+		review.Spec.Token = ""
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(review) // who does not get it, fails
+	}))
+	t.Cleanup(webhook.Close)
+	provider := provide(t, "hook", "TokenReviewIdentityProvider",
+		fmt.Sprintf("  url: %s\n  tokenPrefix: %s\n  bearerToken: for-the-webhook\n", webhook.URL, prefix))
+	name := unique("jane")
+	eventually(t, "the webhook's user is known", func(ctx context.Context) error {
+		who, err := selfReview(ctx, wire, prefix+name+"-good")
+		if err == nil && who != name {
+			err = fmt.Errorf("got %q, want %q", who, name)
+		}
+		return err
+	})
+	for _, token := range []string{prefix + name, prefix + "system:admin-good", name + "-good"} {
+		if who, err := selfReview(t.Context(), wire, token); err == nil || err.Error() != "401" {
+			t.Errorf("%s: got %q, %v; want 401", token, who, err)
+		}
+	}
+	if who, err := selfReview(t.Context(), wire, administrator); err != nil || who == name {
+		t.Errorf("a token of this server: got %q, %v", who, err)
+	}
+	mu.Lock()
+	for token := range asked {
+		if !strings.HasPrefix(token, prefix) {
+			t.Errorf("the webhook was sent the token %.20q, which has not the prefix %s", token, prefix)
+		}
+	}
+	mu.Unlock()
+	forget("idp-" + provider)
+	eventually(t, "the provider is forgotten", func(ctx context.Context) error {
+		if who, err := selfReview(ctx, wire, prefix+name+"-good"); err == nil {
 			return fmt.Errorf("the request is still %s's", who)
 		}
 		return nil
