@@ -13,9 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// quotas are the quotas of a workspace: cluster-scoped objects that carry its label, and select its namespaces by it.
-const quotas = "resourcequotas"
-
+// quota is a quota of a workspace: a cluster-scoped object that carries its label, and selects its namespaces by it.
 func (h *Handler) quota(workspace, name string) *target {
 	t := &target{Handler: h, gvr: quotasKind, name: name, implied: true}
 	t.check = func(_ context.Context, old, next *unstructured.Unstructured) error {

@@ -23,7 +23,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// The versions of the group. The older two are read-only.
+// The versions of the group. In the older two, a workspace is its template.
 const (
 	V1beta1  = "v1beta1"
 	V1alpha3 = "v1alpha3"
@@ -68,28 +68,29 @@ func (h *Handler) WebService(version string) *restful.WebService {
 	ws := new(restful.WebService)
 	ws.Path("/kapis/" + tenant.Group + "/" + version).Produces(restful.MIME_JSON).
 		Doc("Workspaces and what is in them, as far as the caller sees it")
-	h.mountReads(ws, version)
-	if version == V1beta1 {
-		h.mountMembers(ws)
+	const workspaces, templates = "/workspaces", "/workspacetemplates"
+	switch version {
+	case V1beta1:
+		h.mountReads(ws, workspacesKind, "")
+		h.mountMembers(ws, "")
+		mountAll(ws, "", []route{{ws.POST("/workspaces/{workspace}/" + tenant.Assignments), "/workspaces/{workspace}", "assignNamespaces",
+			"Move namespaces into a workspace, as the caller: each by itself", h.assign}})
 		(&metrics.Handler{Resources: h.Resources, Authorizer: h.AsCaller.May, Listed: h.listed, Now: h.Now}).Mount(ws)
-		h.mountWrites(ws)
-	}
-	if version == V1alpha2 {
-		const path = "/workspaces/{workspace}/" + quotas + "/{resourcequota}"
-		ws.Route(describe(ws, ws.GET(path).To(web.Handle(h.getQuota)).Operation("getWorkspaceQuotaV1alpha2").Doc("A quota of a workspace"), path))
+		h.mountTemplateWrites(ws, workspaces, "Workspace")
+		h.mountTemplateWrites(ws, templates, "WorkspaceTemplate")
+	case V1alpha3:
+		h.mountReads(ws, templatesKind, "V1alpha3")
+		h.mountTemplateWrites(ws, templates, "WorkspaceTemplateV1alpha3")
+	case V1alpha2:
+		h.mountReads(ws, templatesKind, "V1alpha2")
+		h.mountMembers(ws, "V1alpha2")
+		h.mountTemplateWrites(ws, workspaces, "WorkspaceV1alpha2")
 	}
 	return ws
 }
 
-// mountReads adds the routes that all versions have. In the older ones, a workspace is its template.
-func (h *Handler) mountReads(ws *restful.WebService, version string) {
-	workspaces, id := templatesKind, "V1alpha3"
-	switch version {
-	case V1beta1:
-		workspaces, id = workspacesKind, ""
-	case V1alpha2:
-		id = "V1alpha2"
-	}
+// mountReads adds the routes that all versions have. version is put behind the names of operations.
+func (h *Handler) mountReads(ws *restful.WebService, workspaces schema.GroupVersionResource, version string) {
 	for _, r := range []struct {
 		path, id, doc string
 		gvr           schema.GroupVersionResource
@@ -105,7 +106,7 @@ func (h *Handler) mountReads(ws *restful.WebService, version string) {
 			namespacesKind, false},
 		{"/workspaces/{workspace}/namespaces/{namespace}", "getWorkspaceNamespace", "A namespace of a workspace", namespacesKind, true},
 	} {
-		route := ws.GET(r.path).Operation(r.id + id).Doc(r.doc)
+		route := ws.GET(r.path).Operation(r.id + version).Doc(r.doc)
 		if r.one {
 			ws.Route(describe(ws, route.To(web.Handle(h.get(r.gvr))), r.path))
 			continue
@@ -115,25 +116,17 @@ func (h *Handler) mountReads(ws *restful.WebService, version string) {
 		ws.Route(describe(ws, withQuery(ws, route), r.path))
 	}
 	const placed = "/workspaces/{workspace}/clusters"
-	ws.Route(describe(ws, withQuery(ws, ws.GET(placed).To(web.Handle(h.placed)).Operation("listWorkspaceClusters"+id).
+	ws.Route(describe(ws, withQuery(ws, ws.GET(placed).To(web.Handle(h.placed)).Operation("listWorkspaceClusters"+version).
 		Doc("The clusters that a workspace is placed in")), placed))
 }
 
-func (h *Handler) mountMembers(ws *restful.WebService) {
+// mountMembers adds the routes of what is in a workspace: namespaces and quotas. version is put behind the names of operations.
+func (h *Handler) mountMembers(ws *restful.WebService, version string) {
 	const path = "/workspaces/{workspace}/workspacemembers/{workspacemember}/namespaces"
-	ws.Route(describe(ws, withQuery(ws, ws.GET(path).To(web.Handle(h.memberNamespaces)).Operation("listWorkspaceMemberNamespaces").
+	ws.Route(describe(ws, withQuery(ws, ws.GET(path).To(web.Handle(h.memberNamespaces)).Operation("listWorkspaceMemberNamespaces"+version).
 		Doc("The namespaces of a workspace that a member of it sees")), path))
-}
-
-// mountWrites adds the routes that write, of v1beta1. Every write of a workspace is a write of its template.
-func (h *Handler) mountWrites(ws *restful.WebService) {
 	const quotas, namespaces = "/workspaces/{workspace}/resourcequotas", "/workspaces/{workspace}/namespaces"
-	type route struct {
-		*restful.RouteBuilder
-		path, id, doc string
-		handle        web.Handler
-	}
-	routes := []route{
+	mountAll(ws, version, []route{
 		{ws.POST(namespaces), namespaces, "createWorkspaceNamespace", "Create a namespace in a workspace, as the caller", h.createNamespace},
 		{ws.PUT(namespaces + "/{namespace}"), namespaces + "/{namespace}", "replaceWorkspaceNamespace",
 			"Replace a namespace of a workspace, as the caller", h.updateNamespace},
@@ -141,26 +134,37 @@ func (h *Handler) mountWrites(ws *restful.WebService) {
 			"Change a namespace of a workspace, as the caller", h.patchNamespace},
 		{ws.DELETE(namespaces + "/{namespace}"), namespaces + "/{namespace}", "deleteWorkspaceNamespace",
 			"Delete a namespace of a workspace, as the caller", h.deleteNamespace},
-		{ws.POST("/workspaces/{workspace}/" + tenant.Assignments), "/workspaces/{workspace}", "assignNamespaces",
-			"Move namespaces into a workspace, as the caller: each by itself", h.assign},
 		{ws.POST(quotas), quotas, "createWorkspaceQuota", "Create a quota of a workspace, as the caller", h.createQuota},
 		{ws.GET(quotas + "/{resourcequota}"), quotas + "/{resourcequota}", "getWorkspaceQuota", "A quota of a workspace", h.getQuota},
 		{ws.PUT(quotas + "/{resourcequota}"), quotas + "/{resourcequota}", "replaceWorkspaceQuota",
 			"Replace a quota of a workspace, as the caller", h.updateQuota},
 		{ws.DELETE(quotas + "/{resourcequota}"), quotas + "/{resourcequota}", "deleteWorkspaceQuota",
 			"Delete a quota of a workspace, as the caller", h.deleteQuota},
-	}
-	for _, at := range []struct{ path, id string }{{"/workspaces", "Workspace"}, {"/workspacetemplates", "WorkspaceTemplate"}} {
-		one := at.path + "/{workspace}"
-		routes = append(routes,
-			route{ws.POST(at.path), at.path, "create" + at.id, "Create a workspace, as the caller", h.createTemplate},
-			route{ws.PUT(one), one, "replace" + at.id, "Replace the template of a workspace, as the caller", h.updateTemplate},
-			route{ws.PATCH(one), one, "patch" + at.id, "Change the template of a workspace by a JSON patch or a merge patch, as the caller",
-				h.patchTemplate},
-			route{ws.DELETE(one), one, "delete" + at.id, "Delete a workspace, as the caller", h.deleteTemplate})
-	}
+	})
+}
+
+// mountTemplateWrites adds the routes that write workspaces: every write of a workspace is a write of its template. name is put behind the
+// names of operations.
+func (h *Handler) mountTemplateWrites(ws *restful.WebService, path, name string) {
+	one := path + "/{workspace}"
+	mountAll(ws, name, []route{
+		{ws.POST(path), path, "create", "Create a workspace, as the caller", h.createTemplate},
+		{ws.PUT(one), one, "replace", "Replace the template of a workspace, as the caller", h.updateTemplate},
+		{ws.PATCH(one), one, "patch", "Change the template of a workspace by a JSON patch or a merge patch, as the caller", h.patchTemplate},
+		{ws.DELETE(one), one, "delete", "Delete a workspace, as the caller", h.deleteTemplate},
+	})
+}
+
+// route is a route with the beginning of its operation's name.
+type route struct {
+	*restful.RouteBuilder
+	path, id, doc string
+	handle        web.Handler
+}
+
+func mountAll(ws *restful.WebService, name string, routes []route) {
 	for _, r := range routes {
-		ws.Route(describe(ws, r.To(web.Handle(r.handle)).Operation(r.id).Doc(r.doc), r.path))
+		ws.Route(describe(ws, r.To(web.Handle(r.handle)).Operation(r.id+name).Doc(r.doc), r.path))
 	}
 }
 

@@ -59,9 +59,12 @@ func (h *Handler) createTemplate(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := readObject(r.Request, templatesKind.GroupVersion().String(), templateKind)
+	o, err := readTemplate(r.Request)
 	if err != nil {
 		return nil, err
+	}
+	if overrides, _, err := unstructured.NestedSlice(o.Object, "spec", "overrides"); err != nil || len(overrides) > 0 {
+		return nil, status.BadRequestf("spec.overrides is not supported: a workspace is the same in all of its clusters")
 	}
 	name := request.UserFrom(r.Request.Context()).GetName()
 	if manager, _, err := unstructured.NestedString(o.Object, managerPath...); err != nil {
@@ -80,12 +83,24 @@ func (h *Handler) createTemplate(r *restful.Request) (any, error) {
 	return h.template(o.GetName()).create(r, o)
 }
 
+// readTemplate reads a template, and refuses what older clients may ask for and no workspace has.
+func readTemplate(r *http.Request) (*unstructured.Unstructured, error) {
+	o, err := readObject(r, templatesKind.GroupVersion().String(), templateKind)
+	if err != nil {
+		return nil, err
+	}
+	if isolated, _, err := unstructured.NestedBool(o.Object, "spec", "template", "spec", "networkIsolation"); err != nil || isolated {
+		return nil, status.BadRequestf("spec.template.spec.networkIsolation is not supported: use NetworkPolicies in the namespaces")
+	}
+	return o, nil
+}
+
 func (h *Handler) updateTemplate(r *restful.Request) (any, error) {
 	r, err := h.begin(r)
 	if err != nil {
 		return nil, err
 	}
-	o, err := readObject(r.Request, templatesKind.GroupVersion().String(), templateKind)
+	o, err := readTemplate(r.Request)
 	if err != nil {
 		return nil, err
 	}

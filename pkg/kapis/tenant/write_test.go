@@ -329,6 +329,49 @@ func TestADeletionIsCheckedAgainWhenAnotherWriteWasQuicker(t *testing.T) {
 	}
 }
 
+const (
+	older2 = "/kapis/tenant.kubesphere.io/v1alpha2"
+	older3 = "/kapis/tenant.kubesphere.io/v1alpha3"
+)
+
+// O27: older clients write workspaces, and what is in them, by the same checks. What no workspace has any more is refused, not lost.
+func TestOlderClientsWriteWorkspaces(t *testing.T) {
+	for _, path := range []string{older2 + "/workspaces", older3 + "/workspacetemplates"} {
+		w := newWorld(t)
+		w.allow("admin", "* * platform")
+		w.allow("maker", "create workspaces platform", "create workspacetemplates platform")
+		if made := w.must(200, "maker", http.MethodPost, path, template("w1", "maker", "open")); !strings.Contains(made, `"kind":"WorkspaceTemplate"`) {
+			t.Errorf("POST %s: got %s", path, made)
+		}
+		w.must(403, "maker", http.MethodPost, path, template("w2", "alice", "open"))
+		w.must(403, "maker", http.MethodPut, path+"/w1", template("w1", "maker", "open"))
+		w.must(200, "admin", http.MethodPut, path+"/w1", template("w1", "alice", "open"))
+		w.must(200, "admin", http.MethodPatch, path+"/w1", `{"metadata":{"annotations":{"n":"1"}}}`)
+		sent := len(w.kube.sent)
+		for _, spec := range []string{`"overrides":[{"clusterName":"host"}]`, `"overrides":"x"`, `"template":{"spec":{"networkIsolation":true}}`,
+			`"template":{"spec":{"networkIsolation":"yes"}}`} {
+			body := w.must(400, "admin", http.MethodPost, path, `{"metadata":{"name":"w3"},"spec":{`+spec+`}}`)
+			if field := spec[1:strings.Index(spec, `":`)]; !strings.Contains(body, "is not supported") || !strings.Contains(body, "spec."+field) {
+				t.Errorf("POST %s with %s: got %s", path, spec, body)
+			}
+		}
+		w.must(400, "admin", http.MethodPut, path+"/w1", `{"metadata":{"name":"w1"},"spec":{"template":{"spec":{"networkIsolation":true}}}}`)
+		if len(w.kube.sent) != sent {
+			t.Errorf("sent %v", w.kube.sent[sent:])
+		}
+		w.must(200, "admin", http.MethodDelete, path+"/w1", "") // without a body
+		w.must(404, "admin", http.MethodDelete, path+"/w1", "{}")
+	}
+	w := newWorld(t)
+	w.allow("admin", "* * platform")
+	w.must(200, "admin", http.MethodPost, older2+"/workspaces/a/namespaces", `{"metadata":{"name":"a9"}}`)
+	w.must(404, "admin", http.MethodDelete, older2+"/workspaces/b/namespaces/a9", "")
+	w.must(200, "admin", http.MethodDelete, older2+"/workspaces/a/namespaces/a9", "")
+	w.must(200, "admin", http.MethodPost, older2+"/workspaces/b/resourcequotas", `{"metadata":{"name":"b"},"spec":{"quota":{"hard":{"pods":"9"}}}}`)
+	w.must(405, "admin", http.MethodPost, older3+"/workspaces", template("w1", "admin"))
+	w.must(404, "admin", http.MethodPost, older2+"/workspaces/a/namespaceassignments", `{}`)
+}
+
 func TestQuotasAreOfTheirWorkspace(t *testing.T) {
 	w := newWorld(t)
 	w.allow("admin", "* * platform")
@@ -372,6 +415,12 @@ func TestWhoOnlySeesWritesNothing(t *testing.T) {
 	} {
 		method, path, _ := strings.Cut(line, " ")
 		w.must(http.StatusForbidden, "member", method, path, template("a", "member"))
+		if strings.Contains(path, "/workspaces") && !strings.HasSuffix(path, "assignments") {
+			w.must(http.StatusForbidden, "member", method, older2+path, template("a", "member"))
+		}
+		if strings.Contains(path, "/workspacetemplates") {
+			w.must(http.StatusForbidden, "member", method, older3+path, template("a", "member"))
+		}
 	}
 	if len(w.kube.sent) != 0 {
 		t.Errorf("sent %v", w.kube.sent)
