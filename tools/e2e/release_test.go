@@ -31,7 +31,7 @@ func thisRelease(t *testing.T) release {
 
 // previousRelease builds the version from which installations come, and to which they go back. Its commit is in testdata/previous: whoever
 // makes a release writes the commit of the release there in the first commit after it, and what that version can't do yet goes from
-// docs/upgrade.md and from the tests of the way back.
+// docs/upgrade.md and from the tests of the way back. It is built with the modules of this version: others would be compiled for it alone.
 func previousRelease(t *testing.T) release {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("testdata", "previous"))
@@ -49,10 +49,14 @@ func previousRelease(t *testing.T) release {
 			commit, err, out)
 	}
 	archive := filepath.Join(root, "previous.tar")
+	modules, err := filepath.Abs(filepath.Join("..", "..", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, cmd := range []*exec.Cmd{
 		in(filepath.Join("..", ".."), "git", "archive", "--output", archive, commit, "Makefile", "cmd", "config", "go.mod", "go.sum", "hack", "pkg"),
 		in(root, "tar", "-xf", archive),
-		in(root, "go", "build", "-buildvcs=false", "-trimpath", "-o", filepath.Join(root, "bin")+string(filepath.Separator),
+		in(root, "go", "build", "-modfile", modules, "-buildvcs=false", "-trimpath", "-o", filepath.Join(root, "bin")+string(filepath.Separator),
 			"./cmd/ks-apiserver", "./cmd/ks-controller-manager"),
 	} {
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
