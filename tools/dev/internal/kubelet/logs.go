@@ -84,9 +84,13 @@ func integer(query url.Values, name string) (*int64, error) {
 	return &n, nil
 }
 
-// AttachContainer implements remotecommand.Attacher: it sends what is appended to the log, until the client disconnects.
-func (p *pods) AttachContainer(ctx context.Context, _, _, _ string, _ io.Reader, out, errOut io.WriteCloser, _ bool,
-	_ <-chan remotecommand.TerminalSize) error {
+// AttachContainer implements remotecommand.Attacher: it sends what is appended to the log, until the client disconnects. A container that
+// has a terminal and an input is taken for a shell, which runs on this machine for as long as the client is attached.
+func (p *pods) AttachContainer(ctx context.Context, pod, uid, container string, in io.Reader, out, errOut io.WriteCloser, tty bool,
+	resize <-chan remotecommand.TerminalSize) error {
+	if tty && in != nil {
+		return p.ExecInContainer(ctx, pod, uid, container, []string{"sh"}, in, out, errOut, tty, resize, 0)
+	}
 	stdout, stderr := io.Discard, io.Discard
 	if out != nil {
 		stdout, stderr = out, out
