@@ -114,10 +114,11 @@ if config=$(grep -lx '  name: kubesphere-config' "$work"/install/*) && [[ -n $th
 if [[ $there == *configmap/* ]]; then
   echo "  left as it is: ConfigMap kubesphere-config. Whoever may read ConfigMaps reads the secrets in it: docs/existing.md moves it into a Secret."
 fi
-if namespace=$(grep -lx 'kind: Namespace' "$work"/install/*); then
+mapfile -t namespaces < <(grep -lx 'kind: Namespace' "$work"/install/* || true)
+for namespace in "${namespaces[@]}"; do
   apply -f "$namespace" # first: the others are applied in the order of their files' names
   rm "$namespace"
-fi
+done
 if any "$work/install"; then apply -f "$work/install"; fi
 console_client
 retire "$work/policies" validatingadmissionpolicybindings

@@ -74,14 +74,20 @@ for crd in globalroles.iam.kubesphere.io workspaces.tenant.kubesphere.io service
 done
 
 mapfile -t found < <(mine "$work/install")
-first=() last=()
+first=() last=() shells=()
 for file in "${found[@]}"; do
   case $(title "$file") in
+  "Namespace kubesphere-node-shells") shells+=("$file") ;;
   "Secret kubesphere-config" | "Namespace "* | "Workspace "* | "WorkspaceTemplate "*) last+=("$file") ;;
   *) first+=("$file") ;;
   esac
 done
 remove background "${first[@]}"
+# Shells on nodes are no data, and what would end them has lost its rights just now. The namespace may be marked as one of the system's.
+for file in "${shells[@]}"; do
+  "${KUBECTL[@]}" label -f "$file" kubesphere.io/protected-resource- >/dev/null
+done
+remove background "${shells[@]}"
 # Without ks-controller-manager, what asks its webhooks can't be written any more. It has lost its rights just now, so that they stay away.
 "${KUBECTL[@]}" delete --ignore-not-found validatingwebhookconfigurations,mutatingwebhookconfigurations ks-controller-manager.kapis.dev >/dev/null
 # The same holds for the APIService of the aggregated API, and its rights: one that leads nowhere would keep every namespace from being deleted.

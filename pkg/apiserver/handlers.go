@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 
@@ -42,8 +44,10 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/static"
 	kapisterminal "kapis.dev/ks-apiserver/pkg/kapis/terminal"
 	kapisversion "kapis.dev/ks-apiserver/pkg/kapis/version"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/router"
 	"kapis.dev/ks-apiserver/pkg/terminal"
+	"kapis.dev/ks-apiserver/pkg/terminal/nodeshell"
 	"kapis.dev/ks-apiserver/pkg/version"
 )
 
@@ -83,12 +87,40 @@ func (p routes) webServices() []*restful.WebService {
 // terminals returns the routes of shells and files in containers.
 func (p routes) terminals() *kapisterminal.V1alpha2 {
 	t := p.cfg.Terminal
-	return &kapisterminal.V1alpha2{Executor: p.kube, Authorizer: p.may, Streams: p.streams,
+	return &kapisterminal.V1alpha2{Nodes: p.nodeTerminals(), Executor: p.kube, Authorizer: p.may, Streams: p.streams,
 		Pods:      terminal.NewLimiter(terminal.PodLimits, time.Now),
 		Uploads:   terminal.NewLimiter(terminal.UploadLimits, time.Now),
 		Downloads: terminal.NewLimiter(terminal.DownloadLimits, time.Now),
 		Files:     t.Files, UploadLimit: int64(t.UploadFileLimit),
 		AllowedOrigins: t.AllowedOrigins, Idle: time.Duration(t.IdleTimeout), Max: time.Duration(t.MaxDuration)}
+}
+
+// nodeTerminals returns the shells on nodes, nil where there are none.
+func (p routes) nodeTerminals() *kapisterminal.Nodes {
+	n := p.cfg.Terminal.Node
+	if n.Image == "" {
+		return nil
+	}
+	selector, _ := labels.Parse(n.Selector) // Validate has refused what can't be parsed
+	return &kapisterminal.Nodes{Image: n.Image, Profile: nodeshell.Profile(n.Profile), Selector: selector, Timeout: time.Duration(n.Timeout),
+		Node: p.node, AsCaller: p.caller(), Limits: terminal.NewLimiter(terminal.NodeLimits, time.Now)}
+}
+
+// node returns a node from the cache.
+func (p routes) node(ctx context.Context, name string) (*corev1.Node, error) {
+	kind, err := p.resources.Catalog().Resolve(ctx, corev1.SchemeGroupVersion.WithResource("nodes"))
+	if err != nil {
+		return nil, err
+	}
+	found, err := p.resources.Get(ctx, kind, plan.Scope{}, name)
+	if err != nil {
+		return nil, err
+	}
+	node := &corev1.Node{}
+	if err := json.Unmarshal([]byte(found.JSON.String()), node); err != nil {
+		return nil, fmt.Errorf("read the node %q: %w", name, err)
+	}
+	return node, nil
 }
 
 // caller returns the client that asks kube-apiserver as the caller of a request.

@@ -87,20 +87,21 @@ func legacyRoles(members string) string {
 
 const groupTerminal = "terminal.kubesphere.io"
 
-// asExec returns r as what it does: a terminal in a pod, and files of a container, are commands in the container, so the right to run
-// commands there decides alone (create pods/exec of core/v1), whatever r's own name and method are. It returns nil for any other request.
+// asExec returns r as what it does: a terminal in a pod, and files of a container, are commands in the container, and a shell on a node is
+// a command there, so the right to run commands decides alone (create pods/exec or nodes/exec of core/v1), whatever r's own name and method
+// are. It returns nil for any other request.
 func asExec(r *request.Info) *request.Info {
-	if r == nil || r.APIGroup != groupTerminal || r.IsKubernetes || !r.IsResource || r.Resource != "pods" || r.Namespace == "" || r.Workspace != "" ||
-		r.Name == "" {
+	if r == nil || r.APIGroup != groupTerminal || r.IsKubernetes || !r.IsResource || r.Workspace != "" || r.Name == "" {
 		return nil
 	}
-	switch r.Subresource {
-	case "", "exec", "file":
-		now := r.As(schema.GroupResource{Resource: "pods"})
-		now.Verb, now.Subresource = "create", "exec"
-		return now
+	inPod := r.Resource == "pods" && r.Namespace != "" && (r.Subresource == "" || r.Subresource == "exec" || r.Subresource == "file")
+	onNode := r.Resource == "nodes" && r.Namespace == "" && r.Subresource == "exec"
+	if !inPod && !onNode {
+		return nil
 	}
-	return nil
+	now := r.As(schema.GroupResource{Resource: r.Resource})
+	now.Verb, now.Subresource = "create", "exec"
+	return now
 }
 
 // withPresentNames returns r with the present names of resources of iam.kubesphere.io/v1alpha2, and a terminal as what it does, or r

@@ -64,7 +64,12 @@ func TestATerminalIsAuthorizedAsExec(t *testing.T) { // O1
 		"/kapis/terminal.kubesphere.io/v1alpha2/namespaces/a/pods":                      "list pods.terminal.kubesphere.io",
 		"/kapis/terminal.kubesphere.io/v1alpha2/namespaces/a/pods/p/log":                "get pods/log.terminal.kubesphere.io \"p\"",
 		"/kapis/terminal.kubesphere.io/v1alpha2/workspaces/w/namespaces/a/pods/p/exec":  "get pods/exec.terminal.kubesphere.io \"p\"",
-		"/kapis/terminal.kubesphere.io/v1alpha2/nodes/n/exec":                           "get nodes/exec.terminal.kubesphere.io \"n\"",
+		"/kapis/terminal.kubesphere.io/v1alpha2/nodes/n/exec":                           "create nodes/exec \"n\"",
+		"/clusters/host/kapis/terminal.kubesphere.io/v1alpha2/nodes/n/exec":             "create nodes/exec \"n\"",
+		"/kapis/terminal.kubesphere.io/v1alpha2/nodes/n":                                "get nodes.terminal.kubesphere.io \"n\"",
+		"/kapis/terminal.kubesphere.io/v1alpha2/nodes/n/file":                           "get nodes/file.terminal.kubesphere.io \"n\"",
+		"/kapis/terminal.kubesphere.io/v1alpha2/namespaces/a/nodes/n/exec":              "get nodes/exec.terminal.kubesphere.io \"n\"",
+		"/kapis/terminal.kubesphere.io/v1alpha2/workspaces/w/nodes/n/exec":              "get nodes/exec.terminal.kubesphere.io \"n\"",
 		"/apis/terminal.kubesphere.io/v1alpha2/namespaces/a/pods/p/exec":                "get pods/exec.terminal.kubesphere.io \"p\"",
 		"/kapis/terminal2.kubesphere.io/v1alpha2/namespaces/a/pods/p/exec":              "get pods/exec.terminal2.kubesphere.io \"p\"",
 		"/kapis/resources.kubesphere.io/v1alpha3/namespaces/a/pods/p/exec":              "get pods/exec.resources.kubesphere.io \"p\"",
@@ -73,7 +78,8 @@ func TestATerminalIsAuthorizedAsExec(t *testing.T) { // O1
 		var asked []string
 		order := authz.Order{Authorizers: authz.Union{authz.Func(func(_ context.Context, _ user.Info, r *request.Info) (authz.Decision, error) {
 			asked = append(asked, r.Asked())
-			if r.Namespace != "a" && r.Resource == "pods" || r.Resource == "pods" && r.Scope != request.Namespace {
+			if r.Resource == "pods" && (r.Namespace != "a" || r.Scope != request.Namespace) ||
+				r.Asked() == "create nodes/exec \"n\"" && r.Scope != request.Cluster {
 				t.Errorf("%s: %+v", path, r)
 			}
 			return authz.Decision{}, nil

@@ -364,8 +364,9 @@ func Default() *Config {
 			EventBatchSize: 100, EventBatchInterval: Duration(3 * time.Second),
 		},
 		Multicluster: Multicluster{ClusterRole: "host", HostClusterName: "host"},
-		Terminal:     Terminal{IdleTimeout: Duration(30 * time.Minute), MaxDuration: Duration(8 * time.Hour), Files: true, UploadFileLimit: 100 << 20},
-		Kubeconfig:   Kubeconfig{Client: "kubectl", AuthMode: KubeconfigExec, CertificateMaxAge: Duration(168 * time.Hour)},
+		Terminal: Terminal{IdleTimeout: Duration(30 * time.Minute), MaxDuration: Duration(8 * time.Hour), Files: true, UploadFileLimit: 100 << 20,
+			Node: TerminalNode{Timeout: Seconds(10 * time.Minute), Profile: "sysadmin"}},
+		Kubeconfig: Kubeconfig{Client: "kubectl", AuthMode: KubeconfigExec, CertificateMaxAge: Duration(168 * time.Hour)},
 	}
 }
 

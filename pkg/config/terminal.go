@@ -1,11 +1,17 @@
 package config
 
 import (
+	"encoding/json"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Terminal is the section terminal: shells and files in containers (docs/terminal.md).
+// Terminal is the section terminal: shells and files in containers, and shells on nodes (docs/terminal.md).
 type Terminal struct {
 	// IdleTimeout is how long nothing may be typed until a terminal is closed; 30m. 0 means as long as the client likes.
 	IdleTimeout Duration `json:"idleTimeout"`
@@ -18,17 +24,44 @@ type Terminal struct {
 	// AllowedOrigins are the origins of the pages that may open terminals and transfer files, as in https://console.example;
 	// empty for all but those that a browser calls cross-site.
 	AllowedOrigins []string `json:"allowedOrigins,omitempty"`
+	// Node is the shells on nodes.
+	Node TerminalNode `json:"node"`
 
 	Image   any `json:"image" config:"unread"`
 	Timeout any `json:"timeout" config:"unread"`
 	Kubectl any `json:"kubectl" config:"unread"`
-	Node    any `json:"node" config:"unread"`
+}
+
+// TerminalNode is the section terminal.node.
+type TerminalNode struct {
+	// Image is the image of the pods that shells on nodes run in; none, and so no shells.
+	Image string `json:"image"`
+	// Timeout is how long such a pod may take to run; 10m. A number counts seconds, as KubeSphere 4 has it.
+	Timeout Seconds `json:"timeout"`
+	// Selector is a label selector of the nodes that may have shells; all nodes.
+	Selector string `json:"selector"`
+	// Profile is what a shell may do: sysadmin, which is root on the node, netadmin or general; sysadmin.
+	Profile string `json:"profile"`
+}
+
+// Seconds is a Duration that may be written as a number of seconds too.
+type Seconds Duration
+
+// UnmarshalJSON reads a duration.
+func (s *Seconds) UnmarshalJSON(b []byte) error {
+	var number int32 // enough for 68 years
+	if json.Unmarshal(b, &number) == nil {
+		*s = Seconds(time.Duration(number) * time.Second)
+		return nil
+	}
+	return (*Duration)(s).UnmarshalJSON(b)
 }
 
 // maxUploadFileLimit is more than a replica can store of ten uploads at once.
 const maxUploadFileLimit Bytes = 1 << 40
 
 func (t Terminal) check(fault func(format string, args ...any)) {
+	t.Node.check(fault)
 	for name, d := range map[string]Duration{"idleTimeout": t.IdleTimeout, "maxDuration": t.MaxDuration} {
 		if d < 0 || d > 0 && d < Duration(time.Second) {
 			fault("terminal.%s: %v is neither 0 nor at least 1s", name, time.Duration(d))
@@ -42,5 +75,20 @@ func (t Terminal) check(fault func(format string, args ...any)) {
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || o != u.Scheme+"://"+u.Host {
 			fault("terminal.allowedOrigins: %q is not an origin such as https://console.example (RFC 6454, 6.2)", o)
 		}
+	}
+}
+
+func (n TerminalNode) check(fault func(format string, args ...any)) {
+	if strings.ContainsFunc(n.Image, unicode.IsSpace) {
+		fault("terminal.node.image: %q is not the name of an image", n.Image)
+	}
+	if d := time.Duration(n.Timeout); d < time.Second || d > 24*time.Hour {
+		fault("terminal.node.timeout: %v is not from 1s to 24h", d)
+	}
+	if _, err := labels.Parse(n.Selector); err != nil {
+		fault("terminal.node.selector: %q is not a label selector such as node-role.kubernetes.io/worker,zone in (a,b): %v", n.Selector, err)
+	}
+	if !slices.Contains([]string{"sysadmin", "netadmin", "general"}, n.Profile) {
+		fault("terminal.node.profile: %q is not sysadmin, netadmin or general", n.Profile)
 	}
 }

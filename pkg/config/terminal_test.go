@@ -34,9 +34,38 @@ func TestTerminalsAreLimitedInTime(t *testing.T) {
 		"uploadFileLimit: 100 MB":                          "is not an amount of memory",
 		"files: maybe":                                     "files",
 		"idleTimeouts: 30m":                                "idleTimeout",
+		"node: {image: 'alpine 3'}":                        `terminal.node.image: "alpine 3"`,
+		"node: {timeout: 0}":                               "terminal.node.timeout: 0s",
+		"node: {timeout: 25h}":                             "terminal.node.timeout: 25h0m0s",
+		"node: {timeout: 99999999999}":                     "99999999999 is not a duration",
+		"node: {timeout: soon}":                            `"soon" is not a duration`,
+		"node: {selector: 'a in b'}":                       `terminal.node.selector: "a in b"`,
+		"node: {profile: root}":                            `terminal.node.profile: "root"`,
+		"node: {profiles: general}":                        "terminal.node.profile",
+		"node: alpine":                                     "terminal.node is a section",
 	} {
 		if _, err := config.Parse([]byte("terminal: {"+text+"}"), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
+	}
+}
+
+// O10. The keys of an existing installation count as they are.
+func TestShellsOnNodesAreOffUnlessTheyHaveAnImage(t *testing.T) {
+	for text, want := range map[string]config.TerminalNode{
+		"": {Timeout: config.Seconds(10 * time.Minute), Profile: "sysadmin"},
+		"terminal: {node: {image: 'alpine:3.15', timeout: 600}}": {Image: "alpine:3.15", Timeout: config.Seconds(10 * time.Minute),
+			Profile: "sysadmin"},
+		"terminal: {node: {image: a, timeout: 90s, selector: 'zone in (a,b),!gpu', profile: general}}": {Image: "a",
+			Timeout: config.Seconds(90 * time.Second), Selector: "zone in (a,b),!gpu", Profile: "general"},
+	} {
+		c, err := config.Parse([]byte(text), nil)
+		if err != nil || c.Terminal.Node != want || len(c.Ignored) > 0 {
+			t.Errorf("%s: %+v, %v, %v", text, c.Terminal.Node, c.Ignored, err)
+		}
+	}
+	c, err := config.Parse(nil, []string{"KUBESPHERE_TERMINAL_NODE_IMAGE=alpine:3.15", "KUBESPHERE_TERMINAL_NODE_TIMEOUT=30"})
+	if err != nil || c.Terminal.Node.Image != "alpine:3.15" || time.Duration(c.Terminal.Node.Timeout) != 30*time.Second {
+		t.Errorf("by variables: %+v, %v", c, err)
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/resourcequota"
 	"kapis.dev/ks-apiserver/pkg/controller/role"
 	"kapis.dev/ks-apiserver/pkg/controller/serviceaccount"
+	"kapis.dev/ks-apiserver/pkg/controller/terminal"
 	"kapis.dev/ks-apiserver/pkg/controller/user"
 	"kapis.dev/ks-apiserver/pkg/controller/workspace"
 	"kapis.dev/ks-apiserver/pkg/controller/workspacetemplate"
@@ -78,6 +79,7 @@ func controllers(w *mirror.Writer, lag *mirror.Lag, host string, l logins) []con
 			return serviceaccount.Setup(ctx, mgr, ofServiceAccounts())
 		}},
 		{jobrevision.Name, []schema.GroupVersionKind{batchv1.SchemeGroupVersion.WithKind("Job")}, jobrevision.Setup},
+		{terminal.Name, iam("User"), terminal.Setup},
 	}...)
 	if host != "" {
 		list = append(list, controller{workspacetemplate.Name, append(tenant("Workspace", "WorkspaceTemplate"),

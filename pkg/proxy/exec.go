@@ -43,8 +43,8 @@ func (k *Kube) Exec(r *http.Request, s terminal.Streams) error {
 	switch {
 	case err != nil:
 		return err
-	case info.Resource != "pods" || info.APIGroup != "" || info.Subresource != "exec" || info.Verb != "create" || r.Method != http.MethodPost ||
-		r.URL.Path != info.Path || r.URL.RawPath != "":
+	case info.Resource != "pods" || info.APIGroup != "" || info.Subresource != "exec" && info.Subresource != "attach" ||
+		info.Verb != "create" || r.Method != http.MethodPost || r.URL.Path != info.Path || r.URL.RawPath != "":
 		return fmt.Errorf("run a command: %s was authorized for %s, not %s %s", info.Path, info.Verb, r.Method, r.URL.Path)
 	}
 	conn, err := k.dialExec(r)

@@ -119,6 +119,34 @@ func TestACommandRunsAsItsCaller(t *testing.T) { // O1
 	}
 }
 
+// Attaching to the process of a container is the same, and what else a pod has is not.
+func TestAProcessIsAttachedToAsItsCaller(t *testing.T) { // O10
+	b := startBackend(t, container(t, func(_ context.Context, c *websocket.Conn) { message(t, c, exited3) }), false)
+	k := newKube(t, KubeOptions{Config: b.config()})
+	at := func(subresource string) *http.Request {
+		good := execRequest(t, t.Context(), bob, authz.Allow("", "kapis:platform:nodeshell"))
+		good.URL.Path = strings.TrimSuffix(execPath, "exec") + subresource
+		info, err := request.Parse(good)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return good.WithContext(request.WithInfo(good.Context(), info))
+	}
+	var exit *terminal.ExitError
+	if err := k.Exec(at("attach"), terminal.Streams{}); !errors.As(err, &exit) {
+		t.Error(err)
+	}
+	r := b.only(t)
+	if got := r.Header["Impersonate-Group"]; r.URL.Path != "/api/v1/namespaces/a/pods/p/attach" || got[len(got)-1] != "kapis:platform:nodeshell" {
+		t.Errorf("%s in %q", r.URL, got)
+	}
+	for _, other := range []string{"portforward", "proxy", "ephemeralcontainers", "log"} {
+		if err := k.Exec(at(other), terminal.Streams{}); err == nil || errors.As(err, &exit) {
+			t.Errorf("%s: %v", other, err)
+		}
+	}
+}
+
 func TestACommandNeedsItsDecision(t *testing.T) { // O1
 	b := startBackend(t, func(http.ResponseWriter, *http.Request) { t.Error("it is asked") }, false)
 	k := newKube(t, KubeOptions{Config: b.config()})

@@ -11,10 +11,11 @@ import (
 
 // Executor runs commands in containers. proxy.Kube is one.
 type Executor interface {
-	// Exec runs the command that r asks for, and returns when it has ended: nil for the exit status 0, an *ExitError for another,
-	// ErrNoUpgrade if nothing on the way to the container lets the connection through, a metav1.Status of kube-apiserver's if it
-	// refuses. r is the POST to the sub-resource exec of a pod, authorized as itself for the caller in its context (authz.Permit); it
-	// has no body. When its context ends, the process gets the end of its input, and Exec returns soon.
+	// Exec runs the command that r asks for, or attaches to the container's own process, and returns when that has ended: nil for the exit
+	// status 0, an *ExitError for another, ErrNoUpgrade if nothing on the way to the container lets the connection through, a
+	// metav1.Status of kube-apiserver's if it refuses. r is the POST to the sub-resource exec or attach of a pod, authorized as itself for
+	// the caller in its context (authz.Permit); it has no body. When its context ends, the process gets the end of its input, and Exec
+	// returns soon.
 	Exec(r *http.Request, s Streams) error
 }
 
@@ -52,9 +53,9 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("the process ended with the exit status %d", e.Code)
 }
 
-// shell returns the command for a shell by its name: bash or sh. For any other name it is bash where the container has one, and sh
+// Shell returns the command for a shell by its name: bash or sh. For any other name it is bash where the container has one, and sh
 // otherwise.
-func shell(name string) []string {
+func Shell(name string) []string {
 	switch name {
 	case "bash", "sh":
 		return []string{name}
@@ -64,7 +65,15 @@ func shell(name string) []string {
 
 // Query returns the query of a request to exec (PodExecOptions of core/v1) for a shell in a container; "" for the pod's default one.
 func Query(container, name string) url.Values {
-	q := url.Values{"command": shell(name)}
+	q := AttachQuery(container)
+	q["command"] = Shell(name)
+	return q
+}
+
+// AttachQuery returns the query of a request to attach to the process of a container that has a terminal (PodAttachOptions of core/v1);
+// "" for the pod's default one.
+func AttachQuery(container string) url.Values {
+	q := url.Values{}
 	if container != "" {
 		q.Set("container", container)
 	}

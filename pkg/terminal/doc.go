@@ -1,5 +1,5 @@
 // Package terminal is a shell in a container for a page of a browser, and the files of a container. A shell is a WebSocket on the side
-// of the client, and kube-apiserver's exec on the other.
+// of the client, and kube-apiserver's exec on the other, or attach where the container itself is the shell, as on nodes.
 //
 // A Session carries the frames of the console's protocol (JSON in text messages) to the process and back. It stores nothing: a client
 // that does not read stops the reading of the process's output, and a process that does not read stops the reading of the client. It ends

@@ -23,6 +23,9 @@ type Limits struct {
 // PodLimits are the limits of shells in pods.
 var PodLimits = Limits{PerUser: 10, Total: 500, Openings: 10, Window: 10 * time.Second, Of: "terminals"}
 
+// NodeLimits are the limits of shells on nodes, each of which has a pod.
+var NodeLimits = Limits{PerUser: 2, Total: 500, Openings: 10, Window: 10 * time.Second, Of: "shells on nodes"}
+
 // UploadLimits and DownloadLimits are the limits of transfers of files. Each upload has a file of this server's: they are few.
 var (
 	UploadLimits   = Limits{PerUser: 3, Total: 10, Openings: 10, Window: 10 * time.Second, Of: "uploads"}

@@ -252,14 +252,19 @@ func TestARightEndsWithWhatGaveIt(t *testing.T) {
 	}
 }
 
-// A shell, and a file, is had by who may create pods/exec there, and makes no pod; those for kubectl and of nodes are not there yet.
+// A shell, and a file, is had by who may create pods/exec there, and makes no pod; those on nodes are off here, and those for kubectl are not there yet.
 func TestNoShellIsMoreThanItsUser(t *testing.T) {
 	proves(t, "S11")
 	a, name := admin(t), unique("shell")
 	u, ns := newUser(t, name), newNamespace(t)
 	pods := func() int { return len(a.list(t, "/api/v1/pods").Items) }
 	before := pods()
-	for path, there := range map[string]bool{"/users/" + name + "/kubectl": false, "/users/admin/kubectl": false, "/nodes/x/exec": false,
+	// Shells on nodes are off: TestAShellOnANodeIsItsUsersAlone has them on.
+	a.must(t, http.StatusNotImplemented, http.MethodGet, terminalRoutes+"/nodes/x/exec", nil)
+	for _, c := range []caller{u, anonymous()} {
+		c.must(t, http.StatusForbidden, http.MethodGet, terminalRoutes+"/nodes/x/exec", nil)
+	}
+	for path, there := range map[string]bool{"/users/" + name + "/kubectl": false, "/users/admin/kubectl": false,
 		"/namespaces/" + ns + "/pods/x/file": true, "/namespaces/" + ns + "/pods/x/exec": true, "/namespaces/kubesphere-system/pods/x/exec": true} {
 		path = terminalRoutes + path
 		want := http.StatusNotFound

@@ -42,12 +42,13 @@ func newSweep(t *testing.T) *sweep {
 	t.Helper()
 	a := admin(t)
 	own, other := newTenant(t, unique("sweep")), newTenant(t, unique(foreignMark))
-	nobody := unique("nobody")
+	nobody, node := unique("nobody"), readyNode(t)
 	at := func(w tenant) map[string]string {
 		ids := map[string]string{
 			"namespace":     w.namespace,
 			"workspace":     w.workspace,
 			"pod":           w.pod,
+			"node":          node,
 			"secret":        w.secret,
 			"version":       "v1",
 			"cluster":       "host",

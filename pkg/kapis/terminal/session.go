@@ -21,7 +21,7 @@ type opened struct {
 	leave func()
 }
 
-// Respond upgrades the connection, and returns when the terminal has ended.
+// Respond opens the terminal, and returns when it has ended.
 func (o *opened) Respond(w http.ResponseWriter, r *http.Request) {
 	defer o.leave()
 	s, over, err := o.Streams.Over(w, r)
@@ -30,18 +30,22 @@ func (o *opened) Respond(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.Stop()
-	r = over
+	o.run(w, over, within(s.Context(), o.exec), o.Executor)
+}
+
+// run upgrades the connection of r, and returns when the command that exec asks for, and with it the terminal, has ended.
+func (h *V1alpha2) run(w http.ResponseWriter, r, exec *http.Request, by terminal.Executor) {
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // checkOrigin has verified it
 	if err != nil {
 		return // it has been answered
 	}
 	begun := time.Now()
-	session := terminal.New(conn, terminal.Options{Idle: o.Idle, Max: o.Max})
-	info := request.InfoFrom(o.exec.Context())
+	session := terminal.New(conn, terminal.Options{Idle: h.Idle, Max: h.Max})
+	info := request.InfoFrom(exec.Context())
 	user := request.UserFrom(r.Context()).GetName()
-	container := o.exec.URL.Query().Get("container")
+	container := exec.URL.Query().Get("container")
 	klog.InfoS("terminal opened", "user", user, "namespace", info.Namespace, "pod", info.Name, "container", container)
-	e := session.Run(within(s.Context(), o.exec), o.Executor)
+	e := session.Run(exec, by)
 	in, out := session.Bytes()
 	klog.InfoS("terminal ended", "user", user, "namespace", info.Namespace, "pod", info.Name, "container", container,
 		"code", int(e.Code), "exit", e.Exit, "bytesIn", in, "bytesOut", out, "lasted", time.Since(begun).Round(time.Millisecond))

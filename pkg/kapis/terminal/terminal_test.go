@@ -56,7 +56,11 @@ func serve(t *testing.T, h *kapisterminal.V1alpha2, may authz.Func) *httptest.Se
 			t.Error(err)
 			return
 		}
-		ctx := request.WithUser(request.WithInfo(r.Context(), info), &user.DefaultInfo{Name: "bob"})
+		bob := &user.DefaultInfo{Name: "bob", UID: bobUID}
+		if r.Header.Get("X-Uid") != "" {
+			bob.UID = r.Header.Get("X-Uid")
+		}
+		ctx := request.WithUser(request.WithInfo(r.Context(), info), bob)
 		c.ServeHTTP(w, r.WithContext(ctx))
 	}))
 	t.Cleanup(func() {

@@ -1,4 +1,4 @@
-// Package terminal serves terminal.kubesphere.io: shells and files in containers, for pages of browsers.
+// Package terminal serves terminal.kubesphere.io: shells and files in containers, and shells on nodes, for pages of browsers.
 package terminal
 
 import (
@@ -33,6 +33,8 @@ type V1alpha2 struct {
 	Streams *stream.Guard
 	// Pods bounds the shells in pods; Uploads and Downloads bound the transfers of files.
 	Pods, Uploads, Downloads *terminal.Limiter
+	// Nodes are the shells on nodes; nil if there are none here.
+	Nodes *Nodes
 	// Files says whether files are transferred, and UploadLimit is how many bytes those of one upload may have.
 	Files       bool
 	UploadLimit int64
@@ -57,6 +59,10 @@ func (h *V1alpha2) WebService() *restful.WebService {
 			Param(ws.QueryParameter("container", "name of the container; the pod's default one where it is absent")).
 			Param(ws.QueryParameter("shell", "bash or sh; bash where the container has it, and else sh, where it is absent")))
 	}
+	ws.Route(ws.GET("/nodes/{node}/exec").To(web.Handle(h.openNode)).Operation("openNodeTerminal").
+		Doc("A shell on a node, by WebSocket. It takes the right to create nodes/exec of core/v1").
+		Param(ws.PathParameter("node", "name of the node")).
+		Param(ws.QueryParameter("shell", "bash or sh; bash where the node has it, and else sh, where it is absent")))
 	for _, b := range []*restful.RouteBuilder{
 		ws.POST(filePath).To(web.Handle(web.RefuseDryRun(h.upload))).Operation("uploadFileToPod").Consumes("multipart/form-data").
 			Doc("Writes files into a folder of a container. It takes the right to create pods/exec of core/v1 in the namespace").
@@ -80,10 +86,7 @@ func (h *V1alpha2) openPod(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkUpgrade(r.Request); err != nil {
-		return nil, err
-	}
-	if err := checkOrigin(r.Request.Header, h.AllowedOrigins); err != nil {
+	if err := h.checkPage(r.Request); err != nil {
 		return nil, err
 	}
 	leave, err := h.Pods.Enter(request.UserFrom(r.Request.Context()).GetName())
@@ -107,16 +110,33 @@ func (h *V1alpha2) exec(in *http.Request, info *request.Info, container string, 
 	if wrong := validation.IsDNS1123Label(namespace); len(wrong) > 0 {
 		return nil, status.BadRequestf("%.100q is no name of a namespace: %s", namespace, wrong[0])
 	}
+	r, err := post(in, "/api/v1/namespaces/"+namespace+"/pods/"+pod+"/exec", query)
+	if err != nil {
+		return nil, err
+	}
+	return authz.Permit(h.Authorizer, r)
+}
+
+// post returns a POST to kube-apiserver that is sent for in, and is not authorized yet.
+func post(in *http.Request, path string, query url.Values) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(in.Context(), http.MethodPost, "/", http.NoBody)
 	if err != nil {
 		return nil, err
 	}
-	r.URL = &url.URL{Path: "/api/v1/namespaces/" + namespace + "/pods/" + pod + "/exec", RawQuery: query.Encode()}
+	r.URL = &url.URL{Path: path, RawQuery: query.Encode()}
 	r.RemoteAddr = in.RemoteAddr
 	for _, name := range []string{"User-Agent", "Audit-Id"} {
 		if v := in.Header[name]; len(v) > 0 {
 			r.Header[name] = v
 		}
 	}
-	return authz.Permit(h.Authorizer, r)
+	return r, nil
+}
+
+// checkPage refuses a request that is no WebSocket's, or that of a page which may not open terminals.
+func (h *V1alpha2) checkPage(r *http.Request) error {
+	if err := checkUpgrade(r); err != nil {
+		return err
+	}
+	return checkOrigin(r.Header, h.AllowedOrigins)
 }

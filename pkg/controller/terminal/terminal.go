@@ -1,0 +1,170 @@
+// Package terminal deletes what is left of shells on nodes: each is a pod that the replica of ks-apiserver which serves it deletes, unless
+// that replica is gone.
+package terminal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/terminal/nodeshell"
+)
+
+// Name is the controller's name.
+const Name = "terminal"
+
+// every is the interval at which the pods are looked at.
+const every = 10 * time.Second
+
+// Controller deletes pods of shells on nodes: those that have ended, those of users who are gone or disabled, and those whose Lease is not
+// renewed. It watches the pods of one namespace, and reads their Leases while there are any.
+type Controller struct {
+	// Client reads users and deletes pods, and Live reads Leases at kube-apiserver.
+	Client client.Client
+	Live   client.Reader
+	// Pods returns the pods of the namespace, and Watch follows them until ctx ends.
+	Pods  func() []*corev1.Pod
+	Watch func(ctx context.Context)
+	// Now is the clock.
+	Now func() time.Time
+
+	// renewals has when the last renewal of each pod's Lease was seen here: the clocks of the replicas may differ.
+	renewals map[types.UID]renewal
+}
+
+// renewal is the time that a Lease has, zero for none, and when it was seen first.
+type renewal struct{ time, seen time.Time }
+
+// Setup adds the controller to mgr.
+func Setup(_ context.Context, mgr manager.Manager) error {
+	api, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("make a client of pods: %w", err)
+	}
+	pods, watcher := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: cache.NewListWatchFromClient(api.CoreV1().RESTClient(), "pods", nodeshell.Namespace, fields.Everything()),
+		ObjectType:    &corev1.Pod{},
+		Handler:       cache.ResourceEventHandlerFuncs{},
+	})
+	return mgr.Add(&Controller{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Watch: watcher.RunWithContext, Now: time.Now,
+		Pods: func() []*corev1.Pod {
+			known := pods.List()
+			out := make([]*corev1.Pod, len(known))
+			for i, o := range known {
+				out[i] = o.(*corev1.Pod)
+			}
+			return out
+		},
+	})
+}
+
+// Start implements manager.Runnable. Only the leader runs it.
+func (c *Controller) Start(ctx context.Context) error {
+	var watching sync.WaitGroup
+	watching.Go(func() { c.Watch(ctx) })
+	defer watching.Wait()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if err := c.Clean(ctx); err != nil && ctx.Err() == nil {
+			klog.ErrorS(err, "Pods of shells on nodes may be left over; this is tried again", "namespace", nodeshell.Namespace, "after", every)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Clean deletes the pods that are left over now.
+func (c *Controller) Clean(ctx context.Context) error {
+	pods := c.Pods()
+	if len(pods) == 0 {
+		c.renewals = nil
+		return nil
+	}
+	leases := &coordinationv1.LeaseList{}
+	if err := c.Live.List(ctx, leases, client.InNamespace(nodeshell.Namespace)); err != nil {
+		return fmt.Errorf("list Leases of shells on nodes: %w", err)
+	}
+	renewed := map[string]time.Time{}
+	for _, l := range leases.Items {
+		if l.Spec.RenewTime != nil {
+			renewed[l.Name] = l.Spec.RenewTime.Time
+		}
+	}
+	var errs []error
+	now, renewals := c.Now(), make(map[types.UID]renewal, len(pods))
+	for _, pod := range pods {
+		last, known := c.renewals[pod.UID]
+		if at := renewed[pod.Name]; !known || !last.time.Equal(at) {
+			last = renewal{at, now}
+		}
+		renewals[pod.UID] = last
+		errs = append(errs, c.clean(ctx, pod, now.Sub(last.seen)))
+	}
+	c.renewals = renewals
+	return errors.Join(errs...)
+}
+
+// clean deletes a pod that is left over. unserved is for how long no renewal of its Lease was seen.
+func (c *Controller) clean(ctx context.Context, pod *corev1.Pod, unserved time.Duration) error {
+	if pod.DeletionTimestamp != nil {
+		return nil
+	}
+	var why string
+	switch {
+	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+		why = "it has ended"
+	case unserved >= nodeshell.LeaseDuration:
+		why = "no server renews its Lease"
+	default:
+		var err error
+		if why, err = c.orphaned(ctx, pod); err != nil || why == "" {
+			return err
+		}
+	}
+	klog.InfoS("The pod of a shell on a node is deleted", "pod", pod.Name, "node", pod.Spec.NodeName,
+		"user", pod.Annotations[nodeshell.AnnotationUser], "reason", why)
+	this := client.Preconditions{UID: new(pod.UID)}
+	if err := client.IgnoreNotFound(c.Client.Delete(ctx, pod, this)); err != nil {
+		return fmt.Errorf("delete Pod %s/%s, which is left of a shell on a node: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+// orphaned returns why the user of a pod may have no shell, or "". Service accounts, whose names have a colon, are no Users: their shells
+// end with the server that serves them, or with the Lease.
+func (c *Controller) orphaned(ctx context.Context, pod *corev1.Pod) (why string, err error) {
+	name := pod.Annotations[nodeshell.AnnotationUser]
+	if strings.Contains(name, ":") {
+		return "", nil
+	}
+	u := &iamv1beta1.User{}
+	if err := client.IgnoreNotFound(c.Client.Get(ctx, types.NamespacedName{Name: name}, u)); err != nil {
+		return "", fmt.Errorf("read User %q, who has a shell on a node: %w", name, err)
+	}
+	switch {
+	case u.UID == "" || string(u.UID) != pod.Labels[nodeshell.LabelUser] || !u.DeletionTimestamp.IsZero():
+		return "its user is gone", nil
+	case u.Status.State == iamv1beta1.UserDisabled:
+		return "its user is disabled", nil
+	}
+	return "", nil
+}

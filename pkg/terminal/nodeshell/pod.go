@@ -1,0 +1,121 @@
+// Package nodeshell has the pods that shells on nodes run in: their shape, which an admission policy of config/install verifies, and the
+// Leases by which they end with the server that serves them.
+package nodeshell
+
+import (
+	"regexp"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// Namespace has all pods of shells on nodes, and no others.
+	Namespace = "kubesphere-node-shells"
+	// Group is the synthetic group that may make such pods, attach to them and delete them; config/rbac/node-shells.yaml says so. It is
+	// asserted for the requests of one shell, after the right to create nodes/exec was decided.
+	Group = "kapis:platform:nodeshell"
+	// Container is the container that the shell is.
+	Container = "shell"
+	// LabelUser has the UID of the user whose shell it is.
+	LabelUser = "terminal.kapis.dev/user-uid"
+	// AnnotationUser has the user's name, which is not always fit to be a label.
+	AnnotationUser = "terminal.kapis.dev/user"
+)
+
+const (
+	labelApp = "app.kubernetes.io/name"
+	app      = "node-shell"
+	// hostRoot is where a general shell has the file system of its node.
+	hostRoot = "/host"
+	// late is how much longer a pod may last than its terminal, which says why it ends.
+	late = time.Minute
+)
+
+// Profile is what a shell may do on its node.
+type Profile string
+
+const (
+	// Sysadmin is root on the node: a privileged container that enters the namespaces of the node's first process.
+	Sysadmin Profile = "sysadmin"
+	// Netadmin configures the node's network: it has the capabilities NET_ADMIN and NET_RAW in the network namespace of the node.
+	Netadmin Profile = "netadmin"
+	// General sees the processes of the node, and reads its files below /host.
+	General Profile = "general"
+)
+
+// Shell is a shell on a node.
+type Shell struct {
+	// Node is the name of the node, and Image has the programs: a shell, and nsenter (util-linux) for Sysadmin.
+	Node, Image string
+	Profile     Profile
+	// User and UID are the caller's. IsUID holds for UID.
+	User, UID string
+	// Command is the shell with its arguments.
+	Command []string
+	// Max is how long it may last; 0 for as long as the client likes.
+	Max time.Duration
+}
+
+var uid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// IsUID reports whether a UID is one of Kubernetes' (RFC 9562, section 4): it is a part of names here, and all are as long as each other,
+// so that none is the beginning of another.
+func IsUID(s string) bool { return uid.MatchString(s) }
+
+// NamePrefix is how the names of the pods of a user begin; five characters follow.
+func NamePrefix(uid string) string { return app + "-" + uid + "-" }
+
+// Pod returns the pod of a shell, whose name kube-apiserver generates.
+func (s Shell) Pod() *corev1.Pod {
+	shell := corev1.Container{Name: Container, Image: s.Image, Stdin: true, StdinOnce: true, TTY: true}
+	p := &corev1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName: NamePrefix(s.UID), Namespace: Namespace,
+			Labels:      map[string]string{labelApp: app, LabelUser: s.UID},
+			Annotations: map[string]string{AnnotationUser: s.User},
+		},
+		Spec: corev1.PodSpec{
+			NodeName:                      s.Node,
+			RestartPolicy:                 corev1.RestartPolicyNever,
+			AutomountServiceAccountToken:  new(false),
+			EnableServiceLinks:            new(false),
+			TerminationGracePeriodSeconds: new(int64(1)), // shells don't end by SIGTERM
+			Tolerations:                   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+		},
+	}
+	if s.Max > 0 {
+		p.Spec.ActiveDeadlineSeconds = new(int64((s.Max + late) / time.Second))
+	}
+	s.Profile.apply(&p.Spec, &shell, s.Command)
+	p.Spec.Containers = []corev1.Container{shell}
+	return p
+}
+
+// apply gives a pod what distinguishes the profile from others. The admission policy has the same.
+func (p Profile) apply(pod *corev1.PodSpec, shell *corev1.Container, command []string) {
+	shell.Command = command
+	if p == Sysadmin {
+		pod.HostPID = true
+		shell.Command = append([]string{"nsenter", "-m", "-u", "-i", "-n", "-p", "-t", "1", "--"}, command...)
+		shell.SecurityContext = &corev1.SecurityContext{Privileged: new(true)}
+		return
+	}
+	shell.SecurityContext = &corev1.SecurityContext{
+		AllowPrivilegeEscalation: new(false),
+		RunAsUser:                new(int64(0)),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+	if p == Netadmin {
+		pod.HostNetwork = true
+		shell.SecurityContext.Capabilities.Add = []corev1.Capability{"NET_ADMIN", "NET_RAW"}
+		return
+	}
+	pod.HostPID = true
+	pod.Volumes = []corev1.Volume{{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
+	shell.VolumeMounts = []corev1.VolumeMount{{Name: "host", MountPath: hostRoot, ReadOnly: true,
+		RecursiveReadOnly: new(corev1.RecursiveReadOnlyIfPossible)}}
+}

@@ -1,0 +1,75 @@
+package nodeshell_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kapis.dev/ks-apiserver/pkg/terminal/nodeshell"
+)
+
+const bob = "0b0b0b0b-1111-4222-8333-444444444444"
+
+func shell(p nodeshell.Profile) nodeshell.Shell {
+	return nodeshell.Shell{Node: "n", Image: "i", Profile: p, User: "bob (Ü)", UID: bob, Command: []string{"sh"}, Max: time.Hour}
+}
+
+// The admission policy in config/rbac has the same shapes.
+func TestTheShapeOfEachProfile(t *testing.T) { // O10
+	for profile, want := range map[nodeshell.Profile]string{
+		nodeshell.Sysadmin: `{"containers":[{"name":"shell","image":"i","command":["nsenter","-m","-u","-i","-n","-p","-t","1","--","sh"],"resources":{},` +
+			`"securityContext":{"privileged":true},"stdin":true,"stdinOnce":true,"tty":true}],"restartPolicy":"Never","terminationGracePeriodSeconds":1,` +
+			`"activeDeadlineSeconds":3660,"automountServiceAccountToken":false,"nodeName":"n","hostPID":true,"tolerations":[{"operator":"Exists"}],` +
+			`"enableServiceLinks":false}`,
+		nodeshell.Netadmin: `{"containers":[{"name":"shell","image":"i","command":["sh"],"resources":{},"securityContext":{"capabilities":{"add":["NET_ADMIN",` +
+			`"NET_RAW"],"drop":["ALL"]},"runAsUser":0,"allowPrivilegeEscalation":false,"seccompProfile":{"type":"RuntimeDefault"}},"stdin":true,` +
+			`"stdinOnce":true,"tty":true}],"restartPolicy":"Never","terminationGracePeriodSeconds":1,"activeDeadlineSeconds":3660,` +
+			`"automountServiceAccountToken":false,"nodeName":"n","hostNetwork":true,"tolerations":[{"operator":"Exists"}],"enableServiceLinks":false}`,
+		nodeshell.General: `{"volumes":[{"name":"host","hostPath":{"path":"/"}}],"containers":[{"name":"shell","image":"i","command":["sh"],"resources":{},` +
+			`"volumeMounts":[{"name":"host","readOnly":true,"recursiveReadOnly":"IfPossible","mountPath":"/host"}],"securityContext":{"capabilities":` +
+			`{"drop":["ALL"]},"runAsUser":0,"allowPrivilegeEscalation":false,"seccompProfile":{"type":"RuntimeDefault"}},"stdin":true,"stdinOnce":true,` +
+			`"tty":true}],"restartPolicy":"Never","terminationGracePeriodSeconds":1,"activeDeadlineSeconds":3660,"automountServiceAccountToken":false,` +
+			`"nodeName":"n","hostPID":true,"tolerations":[{"operator":"Exists"}],"enableServiceLinks":false}`,
+	} {
+		got, err := json.Marshal(shell(profile).Pod().Spec)
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %v\n%s\nwant\n%s", profile, err, got, want)
+		}
+	}
+}
+
+func TestAPodNamesItsUserByUID(t *testing.T) { // O10
+	p := shell(nodeshell.Sysadmin).Pod()
+	if p.Namespace != "kubesphere-node-shells" || p.GenerateName != "node-shell-"+bob+"-" || p.Labels[nodeshell.LabelUser] != bob ||
+		p.Annotations[nodeshell.AnnotationUser] != "bob (Ü)" || len(p.Labels) != 2 || len(p.Annotations) != 1 {
+		t.Errorf("%+v", p.ObjectMeta)
+	}
+	for uid, want := range map[string]bool{
+		bob: true, "": false, "bob": false, bob + "-": false, bob[:35]: false, "0B0B0B0B-1111-4222-8333-444444444444": false,
+		bob + "\n": false, "0b0b0b0b-1111-4222-8333-44444444444*": false, "0b0b0b0b/1111/4222/8333/444444444444": false,
+	} {
+		if nodeshell.IsUID(uid) != want {
+			t.Errorf("%q is a UID: %v", uid, !want)
+		}
+	}
+}
+
+func TestAPodWithoutALimitHasNoDeadline(t *testing.T) { // O10
+	s := shell(nodeshell.General)
+	s.Max = 0
+	if d := s.Pod().Spec.ActiveDeadlineSeconds; d != nil {
+		t.Errorf("%d", *d)
+	}
+}
+
+func TestALeaseGoesWithItsPod(t *testing.T) { // O11
+	pod, now := &corev1.Pod{}, time.Unix(1_800_000_000, 0)
+	pod.Name, pod.Namespace, pod.UID = "p", nodeshell.Namespace, "u"
+	l := nodeshell.Lease(pod, now)
+	if o := l.OwnerReferences; l.Name != "p" || l.Namespace != nodeshell.Namespace || len(o) != 1 || o[0].Kind != "Pod" || o[0].Name != "p" || o[0].UID != "u" ||
+		!l.Spec.RenewTime.Time.Equal(now) || *l.Spec.LeaseDurationSeconds != 60 {
+		t.Errorf("%+v", l)
+	}
+}
