@@ -155,7 +155,7 @@ func (w *contentWorld) listen(ctx context.Context, t *testing.T, who asker, q co
 	switch {
 	case err != nil:
 		return found{q, nil, fmt.Sprintf("%s %s: %v", q.method, q.path, err)}
-	case r.code >= http.StatusInternalServerError && r.code != http.StatusNotImplemented && !strings.Contains(q.path, "/proxy") && !strings.Contains(r.body,
+	case breaks(r.code, q.path) && !strings.Contains(q.path, "/proxy") && !strings.Contains(r.body,
 		"content is not a list"): // kube-apiserver's, to a list form of one custom resource
 		return found{q, nil, fmt.Sprintf("it breaks: %s %s %q: %d %s", q.method, q.path, q.headers, r.code, clip(r.body))}
 	}
