@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -125,15 +126,19 @@ func listening(t *testing.T, pid int) []int {
 // watchBySocket asks for watches of every kind with hidden fields by WebSocket, at both doors, and searches every message.
 func (w *contentWorld) watchBySocket(t *testing.T, who asker) (asked int) {
 	t.Helper()
+	var watches sync.WaitGroup // at once: each takes a second to end
 	for _, k := range w.hidden {
 		for _, root := range []string{"/apis", "/kapis"} {
 			path := k.path(root, "") + "?watch=true&timeoutSeconds=1"
 			asked++
-			for _, class := range w.classes(socketText(t, who, path)) {
-				t.Errorf("%s is shown %s by WebSocket: %s", who.name, class, path)
-			}
+			watches.Go(func() {
+				for _, class := range w.classes(socketText(t, who, path)) {
+					t.Errorf("%s is shown %s by WebSocket: %s", who.name, class, path)
+				}
+			})
 		}
 	}
+	watches.Wait()
 	return asked
 }
 

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/redaction"
@@ -125,6 +126,8 @@ func TestWhatIsHiddenIsInNoAnswer(t *testing.T) {
 			}
 		}
 	}
+	var watches sync.WaitGroup // beside the rest: each takes a second to end
+	t.Cleanup(watches.Wait)
 	for kind, all := range routes {
 		for _, route := range all {
 			eventually(t, route, a.has(route, `"name":"`+name+`"`))
@@ -142,10 +145,10 @@ func TestWhatIsHiddenIsInNoAnswer(t *testing.T) {
 					look(route+"/"+name, "Accept: "+strings.Replace(accept, "MetadataList", "Metadata", 1))
 				}
 				look(route+"?includeObject=Object", "Accept: application/json;as=Table;v=v1;g=meta.k8s.io")
-				look(watch)
+				watches.Go(func() { look(watch) })
 				continue
 			}
-			look(watch)
+			watches.Go(func() { look(watch) })
 			for _, query := range []string{
 				"managedFields=true&limit=5&name=" + name, "managedFields=true&limit=5&fields=.metadata,.spec&name=" + name,
 				"managedFields=true&limit=5&facets=.spec.url&sortBy=.metadata.managedFields&name=" + name, "fields=.metadata,.spec,.refresh&name=" + name,
@@ -173,6 +176,7 @@ func TestWhatIsHiddenIsInNoAnswer(t *testing.T) {
 			})
 		}
 	}
+	watches.Wait()
 	dataOfSecretsIsNotInTheClustersList(t)
 }
 
