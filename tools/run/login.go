@@ -13,7 +13,6 @@ import (
 	"os"
 	"strings"
 	"text/template"
-	"time"
 )
 
 // maxAnswer bounds what is read of one answer, in bytes.
@@ -134,55 +133,4 @@ func (s *session) writeKubeconfig(l login) error {
 		return fmt.Errorf("fill in ks.kubeconfig: %w", err)
 	}
 	return writeFile(s.path("ks.kubeconfig"), b.Bytes(), 0o600)
-}
-
-const (
-	// renewRetry is the pause after a renewal that failed.
-	renewRetry   = 10 * time.Second
-	shortestRest = time.Second
-)
-
-// renewIn is how long to wait before a token is renewed: half its life.
-func renewIn(l login) time.Duration {
-	return max(shortestRest, time.Duration(l.Seconds)*time.Second/2)
-}
-
-// keepLoggedIn renews the token in ks.kubeconfig before it expires, as long as ctx lasts.
-func (s *session) keepLoggedIn(ctx context.Context, l login) {
-	pause := renewIn(l)
-	for l.Seconds > 0 {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
-		next, err := s.renew(ctx, l)
-		if err == nil {
-			err = s.writeKubeconfig(next)
-		}
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			s.say("the login in %s is not renewed: %v", s.path("ks.kubeconfig"), err)
-			pause = renewRetry
-		default:
-			l, pause = next, renewIn(next)
-		}
-	}
-}
-
-// renew uses the refresh token or, where the session was ended, the password.
-func (s *session) renew(ctx context.Context, l login) (login, error) {
-	if l.Refresh != "" {
-		next, err := refreshLogin(ctx, s.url(), s.consoleSecret, l.Refresh)
-		if err == nil || !refused(err) {
-			return next, err
-		}
-	}
-	password, err := os.ReadFile(s.path("admin-password"))
-	if err != nil {
-		return login{}, fmt.Errorf("read the admin's password: %w", err)
-	}
-	return passwordLogin(ctx, s.url(), s.consoleSecret, strings.TrimSpace(string(password)))
 }

@@ -13,13 +13,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // fakeServer plays ks-apiserver's token endpoint: password "Right1pw" and refresh token "r1" are good.
 func fakeServer(t *testing.T, s *session) *httptest.Server {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return serve(t, s, func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path != "/oauth/token":
 			if r.Header.Get("Authorization") != "Bearer a-password" {
@@ -40,7 +39,13 @@ func fakeServer(t *testing.T, s *session) *httptest.Server {
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = io.WriteString(w, `{"error":"invalid_grant"}`)
 		}
-	}))
+	})
+}
+
+// serve answers at the address of ks-apiserver.
+func serve(t *testing.T, s *session, answer http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)
 	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
 	s.port, _ = strconv.Atoi(port)
@@ -66,35 +71,6 @@ func TestLogin(t *testing.T) {
 	_, err = s.logIn(t.Context(), "wrong")
 	if err == nil || !strings.Contains(err.Error(), "ADMIN_PASSWORD=") {
 		t.Errorf("an admin with another password: %v", err)
-	}
-}
-
-func TestRenewal(t *testing.T) {
-	s := newSession(t)
-	fakeServer(t, s)
-	if err := os.WriteFile(s.path("admin-password"), []byte("Right1pw\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for claim, tc := range map[string]struct {
-		refresh, access string
-		fails           bool
-	}{
-		"ByTheRefreshToken":         {refresh: "r1", access: "a-refresh_token"},
-		"ByPasswordWhenItIsRefused": {refresh: "stolen", access: "a-password"},
-		"ByPasswordWithoutOne":      {access: "a-password"},
-		"NotWhileTheServerIsDown":   {refresh: "down", fails: true},
-	} {
-		t.Run(claim, func(t *testing.T) {
-			l, err := s.renew(t.Context(), login{Refresh: tc.refresh})
-			if l.Access != tc.access || (err != nil) != tc.fails {
-				t.Errorf("%+v, %v", l, err)
-			}
-		})
-	}
-	for seconds, want := range map[int64]time.Duration{7200: time.Hour, 1: shortestRest, 0: shortestRest} {
-		if got := renewIn(login{Seconds: seconds}); got != want {
-			t.Errorf("%d s: renewed in %s", seconds, got)
-		}
 	}
 }
 
