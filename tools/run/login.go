@@ -26,7 +26,7 @@ type login struct {
 	Seconds int64 `json:"expires_in"`
 }
 
-// statusError is an answer other than 200.
+// statusError is an answer other than 200 and 201.
 type statusError struct {
 	code int
 	text string
@@ -82,6 +82,16 @@ func get(ctx context.Context, address, token string) ([]byte, error) {
 	return answer(req)
 }
 
+func post(ctx context.Context, address, token, body string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", "application/json")
+	return answer(req)
+}
+
 func answer(req *http.Request) ([]byte, error) {
 	client := httpClient()
 	defer client.CloseIdleConnections()
@@ -94,7 +104,7 @@ func answer(req *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if resp.StatusCode != http.StatusOK {
+	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusCreated {
 		return nil, &statusError{resp.StatusCode, strings.Join(strings.Fields(string(body[:min(len(body), 300)])), " ")}
 	}
 	return body, nil

@@ -73,7 +73,7 @@ func (s *session) webhooks() ([]string, error) {
 	return []string{"--webhook-port=" + strconv.Itoa(own), "--webhook-url=https://127.0.0.1:" + strconv.Itoa(own)}, nil
 }
 
-// awaitLogin waits until the admin can log in and a query works.
+// awaitLogin waits until the admin can log in, query and write.
 func (s *session) awaitLogin(ctx context.Context, password string) (login, error) {
 	// Checked first: failed logins before the user exists would count against it.
 	err := s.await(ctx, "the user admin to be active", func(ctx context.Context) error {
@@ -91,10 +91,32 @@ func (s *session) awaitLogin(ctx context.Context, password string) (login, error
 	if err != nil {
 		return login{}, err
 	}
-	return l, s.await(ctx, "a query to work", func(ctx context.Context) error {
+	err = s.await(ctx, "a query to work", func(ctx context.Context) error {
 		_, err := get(ctx, s.url()+"/kapis/resources.kubesphere.io/v1alpha3/namespaces?limit=1", l.Access)
 		return err
 	})
+	if err != nil {
+		return login{}, err
+	}
+	return l, s.awaitWrite(ctx, l)
+}
+
+// probe is an object that nothing is stored of: it is sent with dryRun.
+const probe = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"make-run-","namespace":"default"}}`
+
+// awaitWrite waits until kube-apiserver lets the admin write. It decides by native bindings, which ks-controller-manager makes of the
+// admin's soon after the start: until then each write is 403. An admin whose role was taken away may write nothing, which is said.
+func (s *session) awaitWrite(ctx context.Context, l login) error {
+	err := s.await(ctx, "the admin's writes to work", func(ctx context.Context) error {
+		_, err := post(ctx, s.url()+"/api/v1/namespaces/default/configmaps?dryRun=All", l.Access, probe)
+		return err
+	})
+	var status *statusError
+	if errors.As(err, &status) && status.code == http.StatusForbidden && ctx.Err() == nil {
+		s.say("the admin may write nothing: %v", err)
+		return nil
+	}
+	return err
 }
 
 // logIn logs in as the admin. If another password was requested than the admin has, it is set.

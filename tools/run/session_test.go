@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -39,6 +40,25 @@ func TestRunEndsWithItsControlPlane(t *testing.T) {
 	err := s.run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "dev has died") || !strings.Contains(err.Error(), "port 1 is taken") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheStartWaitsForTheAdminsWrites(t *testing.T) {
+	s := newSession(t)
+	asked := 0
+	serve(t, s, func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		switch {
+		case r.Method != http.MethodPost || r.URL.RawQuery != "dryRun=All":
+			w.WriteHeader(http.StatusBadRequest)
+		case asked < 3:
+			w.WriteHeader(http.StatusForbidden)
+		default:
+			w.WriteHeader(http.StatusCreated)
+		}
+	})
+	if err := s.awaitWrite(t.Context(), login{Access: "x"}); err != nil || asked != 3 {
+		t.Errorf("asked %d times, %v", asked, err)
 	}
 }
 

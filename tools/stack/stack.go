@@ -74,8 +74,8 @@ type Stack struct {
 	replicas []*Replica
 }
 
-// Start runs the product and returns when logins and queries work. ctx bounds that wait only: what was started lasts until
-// Stop, or until this process dies. The error of a start that failed ends with what run printed last.
+// Start runs the product and returns when logins, queries and the admin's writes work. ctx bounds that wait only: what was started lasts
+// until Stop, or until this process dies. The error of a start that failed ends with what run printed last.
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	s, cmd, err := prepare(o)
 	if err != nil {
