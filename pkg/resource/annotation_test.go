@@ -20,7 +20,7 @@ func TestAnnotate(t *testing.T) {
 		"NoObject":           {`[]`, "v", `[]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := page.Annotate(shownText(t, c.in), "k", c.value).String(); got != c.want {
+			if got := page.Annotate(shownText(t, c.in), []string{"k"}, []string{c.value}).String(); got != c.want {
 				t.Errorf("%s\nwant %s", got, c.want)
 			}
 		})

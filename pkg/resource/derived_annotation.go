@@ -12,20 +12,20 @@ import (
 // annotationWait is how long an answer waits for the other kind's first list: what is not known then is left out.
 const annotationWait = time.Second
 
-// derivedAnnotation returns the key of a kind's derived annotation, "" for a kind without one, and a function that returns
-// its value for an object: "" where that is not known, or not visible to the caller.
-func (s *Service) derivedAnnotation(ctx context.Context, own *plan.Kind, scope plan.Scope) (key string, of func(*index.Record) string) {
+// derivedAnnotation returns the keys of a kind's derived annotations, nil for a kind without any, and a function that returns
+// their values for an object: nil where they are not known, or not visible to the caller.
+func (s *Service) derivedAnnotation(ctx context.Context, own *plan.Kind, scope plan.Scope) (keys []string, of func(*index.Record) []string) {
 	m := own.Annotation
 	if m == nil {
-		return "", nil
+		return nil, nil
 	}
 	if m.Total && (scope.MayList == nil || !scope.MayList(ctx, m.From)) {
-		return m.Key, func(*index.Record) string { return "" }
+		return m.Keys, func(*index.Record) []string { return nil }
 	}
 	from := s.store.SnapshotWithin(ctx, m.From, annotationWait)
-	return m.Key, func(r *index.Record) string {
+	return m.Keys, func(r *index.Record) []string {
 		if from == nil {
-			return ""
+			return nil
 		}
 		return m.Of(from, r)
 	}
@@ -36,6 +36,6 @@ func (s *Service) annotate(ctx context.Context, own *plan.Kind, scope plan.Scope
 	if len(p.Records) == 0 {
 		return p
 	}
-	key, of := s.derivedAnnotation(ctx, own, scope)
-	return p.AnnotatedAt(key, func(i int) string { return of(p.Records[i]) })
+	keys, of := s.derivedAnnotation(ctx, own, scope)
+	return p.AnnotatedAt(keys, func(i int) []string { return of(p.Records[i]) })
 }

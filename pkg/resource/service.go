@@ -168,8 +168,8 @@ func (s *Service) Get(ctx context.Context, k *store.Kind, scope plan.Scope, name
 	if !ok {
 		return nil, apierrors.NewNotFound(gr, name)
 	}
-	if key, of := s.derivedAnnotation(ctx, s.planner.KindOf(k.GVR), scope); key != "" { // without a version, its tag is made of its text
-		r = &index.Record{Ref: r.Ref, JSON: page.Annotate(r.JSON, key, of(r)), UID: r.UID}
+	if keys, of := s.derivedAnnotation(ctx, s.planner.KindOf(k.GVR), scope); keys != nil { // without a version, its tag is made of its text
+		r = &index.Record{Ref: r.Ref, JSON: page.Annotate(r.JSON, keys, of(r)), UID: r.UID}
 	}
 	return s.pages.Object(r), nil
 }

@@ -18,6 +18,7 @@ func nodes() *plan.Kind {
 		Extract: func(json string, v []string) {
 			v[0] = nodeState(json)
 		},
+		Annotation: allocated(),
 	}
 }
 

@@ -17,15 +17,15 @@ var (
 
 // inUse says of a claim whether a pod in its namespace mounts it, in any state.
 func inUse() *plan.DerivedAnnotation {
-	return &plan.DerivedAnnotation{Key: "kubesphere.io/in-use", From: PodsKind, Of: func(pods *index.Snapshot, r *index.Record) string {
-		return strconv.FormatBool(pods.Any(index.HasMember(podClaims, r.Namespace, r.Name)))
+	return &plan.DerivedAnnotation{Keys: []string{"kubesphere.io/in-use"}, From: PodsKind, Of: func(pods *index.Snapshot, r *index.Record) []string {
+		return []string{strconv.FormatBool(pods.Any(index.HasMember(podClaims, r.Namespace, r.Name)))}
 	}}
 }
 
 // claimCount says of a storage class how many claims name it.
 func claimCount() *plan.DerivedAnnotation {
-	return &plan.DerivedAnnotation{Key: "kubesphere.io/pvc-count", From: ClaimsKind, Total: true,
-		Of: func(claims *index.Snapshot, r *index.Record) string {
-			return strconv.Itoa(claims.ByCreated(index.FieldIs(claimClass, r.Name)).Len())
+	return &plan.DerivedAnnotation{Keys: []string{"kubesphere.io/pvc-count"}, From: ClaimsKind, Total: true,
+		Of: func(claims *index.Snapshot, r *index.Record) []string {
+			return []string{strconv.Itoa(claims.ByCreated(index.FieldIs(claimClass, r.Name)).Len())}
 		}}
 }

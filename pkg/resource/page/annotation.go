@@ -10,35 +10,43 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-// Insertion is an annotation that an answer inserts into an object: a text and its offset in the JSON, which is not copied
+// Insertion is the annotations that an answer inserts into an object: a text and its offset in the JSON, which is not copied
 // for that. The zero Insertion inserts nothing.
 type Insertion struct {
-	value, text string
-	at          int
+	text string
+	at   int
 }
 
 // Annotated returns the page with an annotation in each of its objects, whose value of returns for the object's name: it
 // shows what another kind knows of the object. A stored annotation of that key is not shown; where the value is empty there
 // is none.
 func (p *Page) Annotated(key string, of func(name string) string) *Page {
-	return p.AnnotatedAt(key, func(i int) string { return of(p.Records[i].Name) })
+	return p.AnnotatedAt([]string{key}, func(i int) []string { return []string{of(p.Records[i].Name)} })
 }
 
-// AnnotatedAt is Annotated by the index of an object on the page.
-func (p *Page) AnnotatedAt(key string, of func(i int) string) *Page {
+// AnnotatedAt is Annotated with several annotations, by the index of an object on the page. of returns the value of each key, or nil for
+// none at all.
+func (p *Page) AnnotatedAt(keys []string, of func(i int) []string) *Page {
 	out := *p
-	out.Body, out.Records, out.key, out.Insertions = nil, slices.Clone(p.Records), key, make([]Insertion, len(p.Records))
+	out.Body, out.Records, out.Insertions = nil, slices.Clone(p.Records), make([]Insertion, len(p.Records))
+	out.keys, out.values = keys, make([][]string, len(p.Records))
 	hash := sha256.New()
 	hash.Write(p.digest[:])
-	text := lru.AppendPart(nil, key)
+	var text []byte
+	for _, key := range keys {
+		text = lru.AppendPart(text, key)
+	}
 	for i, r := range p.Records {
-		n, shown := insertionOf(r.JSON, key, of(i))
+		out.values[i] = of(i)
+		n, shown := insertionOf(r.JSON, keys, out.values[i])
 		if shown.Len() != r.JSON.Len() {
 			out.Records[i] = &index.Record{Ref: r.Ref, JSON: shown, UID: r.UID, ResourceVersion: r.ResourceVersion}
 		}
 		out.Insertions[i] = n
 		out.Bytes += int64(shown.Len() - r.JSON.Len() + len(n.text))
-		text = lru.AppendPart(text, n.value)
+		for at := range keys {
+			text = lru.AppendPart(text, valueAt(out.values[i], at))
+		}
 	}
 	hash.Write(text)
 	hash.Sum(out.digest[:0])
@@ -62,32 +70,56 @@ func (n *Insertion) in(object redaction.Shown) redaction.Shown {
 }
 
 // Annotated returns the JSON of the object with an annotation in it, as those of a Page have.
-func (o *Object) Annotated(key, value string) redaction.Shown { return Annotate(o.JSON, key, value) }
+func (o *Object) Annotated(key, value string) redaction.Shown {
+	return Annotate(o.JSON, []string{key}, []string{value})
+}
 
-// Annotate sets an annotation of an object, or removes it where value is empty.
-func Annotate(object redaction.Shown, key, value string) redaction.Shown {
-	n, shown := insertionOf(object, key, value)
+// Annotate sets annotations of an object, and removes those whose value is empty, or all of them where values is nil.
+func Annotate(object redaction.Shown, keys, values []string) redaction.Shown {
+	n, shown := insertionOf(object, keys, values)
 	return n.in(shown)
 }
 
-// insertionOf returns the insertion that sets an annotation, and the object that it goes into: the given one, without an
-// annotation of that key.
-func insertionOf(shown redaction.Shown, key, value string) (Insertion, redaction.Shown) {
-	if rawjson.Get(shown.String(), "metadata", "annotations", key) != "" {
-		cut, err := shown.Without(rawjson.Cut{"metadata": {"annotations": {key: nil}}})
+// valueAt returns the value of a key, "" where there are none.
+func valueAt(values []string, at int) string {
+	if values == nil {
+		return ""
+	}
+	return values[at]
+}
+
+// insertionOf returns the insertion that sets annotations, and the object that it goes into: the given one, without annotations
+// of these keys.
+func insertionOf(shown redaction.Shown, keys, values []string) (Insertion, redaction.Shown) {
+	stored := rawjson.Get(shown.String(), "metadata", "annotations")
+	cuts := rawjson.Cut{}
+	var set []byte
+	for i, key := range keys {
+		if rawjson.Get(stored, key) != "" {
+			cuts[key] = nil
+		}
+		if value := valueAt(values, i); value != "" {
+			if set != nil {
+				set = append(set, ',')
+			}
+			set = rawjson.AppendString(append(rawjson.AppendString(set, key), ':'), value)
+		}
+	}
+	if len(cuts) > 0 {
+		cut, err := shown.Without(rawjson.Cut{"metadata": {"annotations": cuts}})
 		if err != nil {
 			return Insertion{}, shown // it never was an object
 		}
 		shown = cut
 	}
-	if value == "" {
+	if set == nil {
 		return Insertion{}, shown
 	}
-	n, object := Insertion{value: value}, shown.String()
+	n, object := Insertion{}, shown.String()
 	if start, end, ok := rawjson.Span(object, "metadata", "annotations"); ok && object[start] == '{' {
-		n.at, n.text = start+1, member(object[start:end], rawjson.String(key)+":"+rawjson.String(value))
+		n.at, n.text = start+1, member(object[start:end], string(set))
 	} else if start, end, ok := rawjson.Span(object, "metadata"); ok && object[start] == '{' {
-		n.at, n.text = start+1, member(object[start:end], `"annotations":{`+rawjson.String(key)+":"+rawjson.String(value)+"}")
+		n.at, n.text = start+1, member(object[start:end], `"annotations":{`+string(set)+"}")
 	}
 	return n, shown
 }
@@ -100,7 +132,7 @@ func member(object, text string) string {
 	return text
 }
 
-// InsertionAt returns the annotation that the page inserts into one of its objects.
+// InsertionAt returns the annotations that the page inserts into one of its objects.
 func (p *Page) InsertionAt(i int) Insertion {
 	if p.Insertions == nil {
 		return Insertion{}

@@ -31,7 +31,8 @@ type Page struct {
 	Bytes      int64            // of their JSON
 	Body       *cachedBody      // the cached answer, nil for none
 	complete   bool             // the records are those of Complete
-	key        string           // of the annotation that Insertions set
+	keys       []string         // of the annotations that Insertions set
+	values     [][]string       // of these, for each record
 	Insertions []Insertion      // one for each record, nil for none
 }
 

@@ -169,12 +169,13 @@ func (k *Kind) StoreSchema() index.Schema {
 	return s
 }
 
-// DerivedAnnotation is an annotation that answers add to the objects of a kind: what another kind knows of them. It is found
-// by an index of that kind, for the objects of the page alone, and is no part of the object: no filter and no watch sees it.
+// DerivedAnnotation is one or several annotations that answers add to the objects of a kind: what another kind knows of them. They are
+// found by an index of that kind, for the objects of the page alone, and are no part of the object: no filter and no watch sees them.
 type DerivedAnnotation struct {
-	Key  string
+	Keys []string
 	From schema.GroupVersionResource
-	// Total says that the value counts all objects of the other kind, and so is shown only to callers who may list them all.
+	// Total says that the values count all objects of the other kind, and so are shown only to callers who may list them all.
 	Total bool
-	Of    func(from *index.Snapshot, r *index.Record) string
+	// Of returns the value of each key; an empty one is not shown.
+	Of func(from *index.Snapshot, r *index.Record) []string
 }
