@@ -198,7 +198,8 @@ func adminPages(user string) []call {
 		),
 		get(
 			host+kapis+"/nodes?labelSelector=!node-role.kubernetes.io/edge,!node-role.kubernetes.io/edge&sortBy=name&ascending=true&limit=10&page=1",
-			paged("status.nodeInfo", "metadata.labels")...),
+			paged("status.nodeInfo", "metadata.labels", "metadata.annotations.node.kubesphere.io/cpu-requests-fraction",
+				"metadata.annotations.node.kubesphere.io/memory-limits")...),
 		get(host+kapis+"/pods?nodeName=none&sortBy=startTime&limit=10&page=1", "items", "totalItems"),
 		get(host + older + "/components"),
 		get(host+older+"/componenthealth", "nodeStatus", "kubesphereStatus", "kubernetesStatus"),

@@ -12,6 +12,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -55,11 +56,12 @@ func Setup(_ context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("make a client of pods: %w", err)
 	}
-	pods, watcher := cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: cache.NewListWatchFromClient(api.CoreV1().RESTClient(), "pods", nodeshell.Namespace, fields.Everything()),
-		ObjectType:    &corev1.Pod{},
-		Handler:       cache.ResourceEventHandlerFuncs{},
-	})
+	watcher := cache.NewSharedIndexInformer(
+		cache.NewListWatchFromClient(api.CoreV1().RESTClient(), "pods", nodeshell.Namespace, fields.Everything()), &corev1.Pod{}, 0, cache.Indexers{})
+	if err := watcher.SetWatchErrorHandlerWithContext(watchFailed()); err != nil {
+		return fmt.Errorf("watch the pods of shells on nodes: %w", err)
+	}
+	pods := watcher.GetStore()
 	return mgr.Add(&Controller{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Watch: watcher.RunWithContext, Now: time.Now,
 		Pods: func() []*corev1.Pod {
@@ -71,6 +73,22 @@ func Setup(_ context.Context, mgr manager.Manager) error {
 			return out
 		},
 	})
+}
+
+// watchFailed returns what is called when the pods can't be read. That this program may not read them is one line in its log, however often
+// it is tried again: so it is after an update of the program whose roles were not updated.
+func watchFailed() cache.WatchErrorHandlerWithContext {
+	var once sync.Once
+	return func(ctx context.Context, r *cache.Reflector, err error) {
+		if !apierrors.IsForbidden(err) {
+			cache.DefaultWatchErrorHandler(ctx, r, err)
+			return
+		}
+		once.Do(func() {
+			klog.ErrorS(err, "What is left of shells on nodes is not deleted, since this program may not read their pods: apply config/rbac of this"+
+				" version, as make install does; everything else works", "namespace", nodeshell.Namespace)
+		})
+	}
 }
 
 // Start implements manager.Runnable. Only the leader runs it.
