@@ -256,16 +256,17 @@ func TestWhatIsNotSafeIsRefused(t *testing.T) {
 		args []string
 		says string
 	}{
-		"PlainHTTP":           {[]string{"kubeconfig", "--server", "http://ks.example.com"}, "https"},
-		"InsecureElsewhere":   {[]string{"kubeconfig", "--server", "https://ks.example.com", "--insecure-skip-tls-verify"}, "has to be verified"},
-		"AnUnknownAuthority":  {[]string{"kubeconfig", "--server", d.server.URL}, "certificate"},
-		"NoServer":            {[]string{"kubeconfig"}, "server"},
-		"NoSuchFile":          {[]string{"token", "--issuer-url", d.server.URL, "--certificate-authority", "/none"}, "/none"},
-		"NotACertificate":     {[]string{"token", "--issuer-url", d.server.URL, "--certificate-authority", notPEM}, "no PEM"},
-		"ATokenInsecurely":    {[]string{"token", "--issuer-url", "https://ks.example.com", "--insecure-skip-tls-verify"}, "has to be verified"},
-		"NoIssuer":            {[]string{"token"}, "--issuer-url"},
-		"AnArgument":          {[]string{"whoami", "x"}, "x"},
-		"ListeningToTheWorld": {[]string{"token", "--issuer-url", d.server.URL, "--listen", "0.0.0.0:0"}, "loopback"},
+		"PlainHTTP":             {[]string{"kubeconfig", "--server", "http://ks.example.com"}, "https"},
+		"InsecureElsewhere":     {[]string{"kubeconfig", "--server", "https://ks.example.com", "--insecure-skip-tls-verify"}, "has to be verified"},
+		"AnUnknownAuthority":    {[]string{"kubeconfig", "--server", d.server.URL}, "certificate"},
+		"NoServer":              {[]string{"kubeconfig"}, "server"},
+		"NoSuchFile":            {[]string{"token", "--issuer-url", d.server.URL, "--certificate-authority", "/none"}, "/none"},
+		"NotACertificate":       {[]string{"token", "--issuer-url", d.server.URL, "--certificate-authority", notPEM}, "no PEM"},
+		"NotACertificateInline": {[]string{"token", "--issuer-url", d.server.URL, "--certificate-authority-data", "eA=="}, "no PEM"},
+		"ATokenInsecurely":      {[]string{"token", "--issuer-url", "https://ks.example.com", "--insecure-skip-tls-verify"}, "has to be verified"},
+		"NoIssuer":              {[]string{"token"}, "--issuer-url"},
+		"AnArgument":            {[]string{"whoami", "x"}, "x"},
+		"ListeningToTheWorld":   {[]string{"token", "--issuer-url", d.server.URL, "--listen", "0.0.0.0:0"}, "loopback"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if out, err := d.run(c.args...); err == nil || out != "" || !strings.Contains(err.Error(), c.says) {

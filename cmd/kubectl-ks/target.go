@@ -34,11 +34,12 @@ type target struct {
 	issuer, client, user, listen string
 	scopes                       []string
 	device, insecure             bool
-	// authority is a file of certificates; with it, no other authorities are trusted. clusterCA are those of the kubeconfig's cluster,
-	// which are trusted in addition to the machine's: the holder of that authority's key can get the tokens anyway, since kubectl
-	// sends them to the cluster.
-	authority string
-	clusterCA []byte
+	// authority is a file of certificates, or authorityData the certificates; with either, no other authorities are trusted. clusterCA are
+	// those of the kubeconfig's cluster, which are trusted in addition to the machine's: the holder of that authority's key can get the
+	// tokens anyway, since kubectl sends them to the cluster.
+	authority     string
+	authorityData []byte
+	clusterCA     []byte
 
 	kubeconfig, context string
 }
@@ -52,6 +53,7 @@ func (t *target) flags(f *pflag.FlagSet) {
 	f.StringVar(&t.listen, "listen", defaultListen, "loopback `address` that the browser comes back to")
 	f.BoolVar(&t.device, kubeconfig.FlagDevice, false, "log in with a code, by a browser on any machine")
 	f.StringVar(&t.authority, "certificate-authority", "", "PEM `file` of who vouches for the issuer's certificate")
+	f.BytesBase64Var(&t.authorityData, kubeconfig.FlagAuthorityData, nil, "the same, as the base64 of its `text`; for kubeconfigs")
 	f.BoolVar(&t.insecure, kubeconfig.FlagInsecure, false, "trust any certificate; for an issuer on this machine only")
 }
 
@@ -89,13 +91,16 @@ func (t *target) fromKubeconfig() error {
 	f := pflag.NewFlagSet("token", pflag.ContinueOnError)
 	f.Usage = func() {}
 	said.flags(f)
-	f.Bool(flagIDToken, false, "")
+	f.Bool(kubeconfig.FlagIDToken, false, "")
 	if err := f.Parse(who.Exec.Args[1:]); err != nil {
 		return fmt.Errorf("read the arguments of %s in the context %q: %w", kubeconfig.Plugin, name, err)
 	}
 	// The login is that of the context; this call's flags say how the user is asked.
 	t.issuer, t.client, t.user, t.scopes, t.insecure = said.issuer, said.client, said.user, said.scopes, said.insecure
 	t.authority = cmp.Or(t.authority, said.authority)
+	if len(t.authorityData) == 0 {
+		t.authorityData = said.authorityData
+	}
 	t.device = t.device || said.device
 	if t.listen == defaultListen {
 		t.listen = said.listen
@@ -119,6 +124,9 @@ func (t *target) roots() (*x509.CertPool, error) {
 			return nil, err
 		}
 		return pool(x509.NewCertPool(), text, t.authority)
+	}
+	if len(t.authorityData) > 0 {
+		return pool(x509.NewCertPool(), t.authorityData, "--"+kubeconfig.FlagAuthorityData)
 	}
 	if len(t.clusterCA) == 0 {
 		return nil, nil

@@ -8,12 +8,13 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientauthv1 "k8s.io/client-go/pkg/apis/clientauthentication/v1"
+
+	"kapis.dev/ks-apiserver/pkg/kubeconfig"
 )
 
 const (
 	// execInfo is the variable with kubectl's request.
-	execInfo    = "KUBERNETES_EXEC_INFO"
-	flagIDToken = "id-token"
+	execInfo = "KUBERNETES_EXEC_INFO"
 )
 
 // tokenCommand is the credential plugin itself (client.authentication.k8s.io/v1).
@@ -52,7 +53,7 @@ func (p *program) tokenCommand() *cobra.Command {
 		},
 	}
 	t.flags(cmd.Flags())
-	cmd.Flags().BoolVar(&id, flagIDToken, false,
+	cmd.Flags().BoolVar(&id, kubeconfig.FlagIDToken, false,
 		"give the ID token, for a kube-apiserver that trusts the issuer itself, in the place of the access token")
 	return cmd
 }

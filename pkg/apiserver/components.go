@@ -35,6 +35,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/idp/builtin"
+	"kapis.dev/ks-apiserver/pkg/kapis/resources/kubeconfig"
 	"kapis.dev/ks-apiserver/pkg/oauth"
 	"kapis.dev/ks-apiserver/pkg/oauth/client"
 	"kapis.dev/ks-apiserver/pkg/proxy"
@@ -92,7 +93,9 @@ type components struct {
 	streams    *stream.Guard
 	kube       *proxy.Kube
 	aggregated *aggregation // nil where it is off
-	audit      *auditLog    // nil where it is off
+	// kubeOfUsers is the kube-apiserver that users' kubeconfigs name; nil where they name this server.
+	kubeOfUsers *kubeconfig.Kube
+	audit       *auditLog // nil where it is off
 
 	// feeds has each kind that this server itself watches, with whether it is known in full.
 	feeds []feed
@@ -136,6 +139,9 @@ func (p *components) wait() {
 func (p *components) makeClients(context.Context) (err error) {
 	if p.client, err = kubernetes.NewForConfig(p.cluster); err != nil {
 		return fmt.Errorf("make a client of the cluster: %w", err)
+	}
+	if p.kubeOfUsers, err = kubeOfUsers(p.cfg.Kubeconfig, p.cluster); err != nil {
+		return err
 	}
 	p.requests, err = filter.NewMetrics(p.metrics)
 	return err

@@ -20,7 +20,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/apiserver/openapi"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
-	"kapis.dev/ks-apiserver/pkg/config"
 	kapiscluster "kapis.dev/ks-apiserver/pkg/kapis/cluster"
 	"kapis.dev/ks-apiserver/pkg/kapis/discovery"
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic"
@@ -39,7 +38,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/operations"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/inventory"
-	"kapis.dev/ks-apiserver/pkg/kapis/resources/kubeconfig"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/remote"
 	"kapis.dev/ks-apiserver/pkg/kapis/static"
 	kapisterminal "kapis.dev/ks-apiserver/pkg/kapis/terminal"
@@ -158,20 +156,6 @@ func (p routes) clusterService(kinds *dynamic.Handler) *restful.WebService {
 	ws := (&kapiscluster.V1alpha1{Caches: p.store, AsCaller: p.caller(), Objects: kinds.Write}).WebService()
 	kinds.Mount(ws)
 	return ws
-}
-
-// kubeconfigs returns the handler of users' kubeconfigs.
-func (p routes) kubeconfigs() *kubeconfig.Handler {
-	issuer, k := p.cfg.Authentication.Issuer.URL, p.cfg.Kubeconfig
-	if k.Server == "" && issuer != config.DefaultIssuerURL && strings.HasPrefix(issuer, "https://") {
-		k.Server = issuer
-	}
-	out := &kubeconfig.Handler{Server: k.Server, Authority: k.CertificateAuthority, Issuer: issuer, Client: k.Client,
-		IsUser: func(name string) bool { return p.users.ByName(name) != nil }}
-	if k.AuthMode == config.KubeconfigClientCertificate {
-		out.Certificates = &kubeconfig.Certificates{Namespace: namespace, Own: p.ownSecret, AsCaller: p.caller()}
-	}
-	return out
 }
 
 // ownSecret reads a Secret of this server's namespace by the right to list it; nil if there is none.

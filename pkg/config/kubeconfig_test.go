@@ -16,9 +16,9 @@ func TestKubeconfigSection(t *testing.T) {
 		"Default":          {func(*config.Kubeconfig) {}, ""},
 		"Certificates":     {func(k *config.Kubeconfig) { k.AuthMode = "client-certificate" }, ""},
 		"ServiceAccounts":  {func(k *config.Kubeconfig) { k.AuthMode = "service-account-token" }, "use exec"},
-		"OIDC":             {func(k *config.Kubeconfig) { k.AuthMode = "oidc-token" }, "use exec"},
-		"Webhook":          {func(k *config.Kubeconfig) { k.AuthMode = "webhook-token" }, "use exec"},
-		"Unknown":          {func(k *config.Kubeconfig) { k.AuthMode = "x" }, "is not exec or client-certificate"},
+		"OIDC":             {func(k *config.Kubeconfig) { k.AuthMode = "oidc-token" }, ""},
+		"Webhook":          {func(k *config.Kubeconfig) { k.AuthMode = "webhook-token" }, ""},
+		"Unknown":          {func(k *config.Kubeconfig) { k.AuthMode = "x" }, "is not exec, client-certificate"},
 		"TooShort":         {func(k *config.Kubeconfig) { k.CertificateMaxAge = config.Duration(time.Minute) }, "certificateMaxAge"},
 		"ForAYear":         {func(k *config.Kubeconfig) { k.CertificateMaxAge = config.Duration(8760 * time.Hour) }, "certificateMaxAge"},
 		"PlainHTTP":        {func(k *config.Kubeconfig) { k.KubernetesServer = "http://kube" }, "kubeconfig.kubernetesServer"},
@@ -33,5 +33,14 @@ func TestKubeconfigSection(t *testing.T) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// kube-apiserver trusts no issuer whose address is not https.
+func TestIDTokensNeedAnIssuerByHTTPS(t *testing.T) {
+	cfg := config.Default()
+	cfg.Kubeconfig.AuthMode, cfg.Authentication.Issuer.URL = "oidc-token", "http://127.0.0.1:9090"
+	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "kubeconfig.authMode") || !strings.Contains(err.Error(), "issuer.url") {
+		t.Error(err)
 	}
 }

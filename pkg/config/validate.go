@@ -70,7 +70,7 @@ func (c *Config) Validate() error {
 	if msgs := validation.IsDNS1123Label(c.Multicluster.HostClusterName); len(msgs) > 0 {
 		fault("multicluster.hostClusterName: %q: %s", c.Multicluster.HostClusterName, msgs[0])
 	}
-	c.Kubeconfig.check(fault)
+	c.Kubeconfig.check(c.Authentication.Issuer.URL, fault)
 	c.Terminal.check(fault)
 	if c.Kubernetes.QPS < 0 || c.Kubernetes.Burst < 0 {
 		fault("kubernetes.qps and kubernetes.burst must not be negative")

@@ -1,12 +1,9 @@
 package controllermanager
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -15,6 +12,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/controller/kubeconfig"
+	"kapis.dev/ks-apiserver/pkg/kube"
 )
 
 // kubeconfigs returns the controller of client certificates, if the configuration enables it.
@@ -23,18 +21,9 @@ func kubeconfigs(cfg *config.Config, cluster *rest.Config) ([]controller, error)
 	if k.AuthMode != config.KubeconfigClientCertificate {
 		return nil, nil
 	}
-	server := strings.TrimSuffix(cmp.Or(k.KubernetesServer, cluster.Host), "/")
-	if !strings.HasPrefix(server, "https://") {
-		return nil, fmt.Errorf("kubeconfig.authMode is %s, and %q is no https URL: set kubeconfig.kubernetesServer to where people reach"+
-			" kube-apiserver", k.AuthMode, server)
-	}
-	authority := cluster.CAData
-	if len(authority) == 0 && cluster.CAFile != "" {
-		text, err := os.ReadFile(cluster.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("read who vouches for kube-apiserver, for kubeconfigs: %w", err)
-		}
-		authority = text
+	server, authority, err := kube.Endpoint(cluster, k.KubernetesServer)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig.authMode is %s: %w", k.AuthMode, err)
 	}
 	if len(authority) == 0 && k.KubernetesServer == "" {
 		return nil, errors.New("kubeconfig.authMode is client-certificate, and this program's own kubeconfig names no authority of" +

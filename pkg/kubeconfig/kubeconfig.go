@@ -3,6 +3,7 @@
 package kubeconfig
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/url"
@@ -26,6 +27,10 @@ const (
 	FlagUser     = "username"
 	FlagDevice   = "device"
 	FlagInsecure = "insecure-skip-tls-verify"
+	// FlagIDToken gives the ID token, for a kube-apiserver that trusts the issuer itself.
+	FlagIDToken = "id-token"
+	// FlagAuthorityData has the certificates of the issuer's CAs.
+	FlagAuthorityData = "certificate-authority-data"
 )
 
 // Options are the content of a kubeconfig.
@@ -38,6 +43,10 @@ type Options struct {
 	Context string
 	// Issuer is the URL of the OpenID provider, and Client the client_id there.
 	Issuer, Client string
+	// IssuerAuthority is the PEM certificates of the CAs of Issuer, where they are others than those of Server; nil for the same.
+	IssuerAuthority []byte
+	// IDToken sends the ID token to Server, and not the access token.
+	IDToken bool
 	// User is the user who has to log in; "" for any.
 	User string
 	// Device makes users log in by a device code.
@@ -62,6 +71,12 @@ func New(o Options) (*clientcmdapi.Config, error) {
 	args := []string{"token", "--" + FlagIssuer + "=" + o.Issuer, "--" + FlagClient + "=" + o.Client}
 	if o.User != "" {
 		args = append(args, "--"+FlagUser+"="+o.User)
+	}
+	if o.IDToken {
+		args = append(args, "--"+FlagIDToken)
+	}
+	if len(o.IssuerAuthority) > 0 {
+		args = append(args, "--"+FlagAuthorityData+"="+base64.StdEncoding.EncodeToString(o.IssuerAuthority))
 	}
 	if o.Device {
 		args = append(args, "--"+FlagDevice)

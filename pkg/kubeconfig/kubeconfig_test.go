@@ -72,3 +72,19 @@ func TestWhatKubectlCouldNotUseIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// For a kube-apiserver that trusts the issuer, the authorities of the two are kept apart.
+func TestAKubeconfigOfAnotherServerHasItsIssuersAuthority(t *testing.T) {
+	c, err := kubeconfig.New(kubeconfig.Options{Server: "https://kube:6443", Authority: []byte("kube's"), Issuer: "https://ks.example.com", Client: "kubectl",
+		IssuerAuthority: []byte("issuer's"), IDToken: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := c.AuthInfos["login@kube:6443"].Exec.Args
+	if !slices.Contains(args, "--id-token") || !slices.Contains(args, "--certificate-authority-data=aXNzdWVyJ3M=") {
+		t.Errorf("the plugin is called with %q", args)
+	}
+	if got := string(c.Clusters["kube:6443"].CertificateAuthorityData); got != "kube's" {
+		t.Errorf("the cluster trusts %q", got)
+	}
+}

@@ -42,6 +42,12 @@ func TestKubeconfigOfAUser(t *testing.T) {
 		"OfNobody":           {path: resources.RootV1alpha2 + "/users/bob/kubeconfig", code: 404, has: `users.iam.kubesphere.io \"bob\" not found`},
 		"WithoutAnAddress": {change: func(k *kubeconfig.Handler) { k.Server = "" }, code: 200, has: "sets kubeconfig.server",
 			cluster: "kubeconfig-server-is-not-configured.invalid"},
+		"OfKubeAPIServer": {change: func(k *kubeconfig.Handler) {
+			k.Kube = &kubeconfig.Kube{Server: "https://kube.example.com:6443", Authority: []byte("kube's"), IDToken: true}
+		}, code: 200, has: "--certificate-authority-data=YXV0aG9yaXR5", cluster: "kube.example.com:6443"},
+		"OfKubeAPIServerWithoutAnAddressOfOurs": {change: func(k *kubeconfig.Handler) {
+			k.Server, k.Authority, k.Kube = "", "", &kubeconfig.Kube{Server: "https://kube.example.com:6443"}
+		}, code: 200, has: "server: https://kube.example.com:6443", cluster: "kube.example.com:6443", noAuthority: true},
 		"AnAuthorityThatIsGone":  {change: func(k *kubeconfig.Handler) { k.Authority = dir + "/none" }, code: 500, has: `"kind":"Status"`},
 		"AnAuthorityThatIsEmpty": {change: func(k *kubeconfig.Handler) { k.Authority = empty }, code: 500, has: `"kind":"Status"`},
 		"NotAsAnotherUser":       {authorized: resources.RootV1alpha2 + "/users/bob/kubeconfig", code: 404, has: "no resource at this path"},

@@ -29,10 +29,21 @@ type Handler struct {
 	Authority string
 	// Issuer and Client are what the plugin logs in with.
 	Issuer, Client string
+	// Kube is kube-apiserver, for kubeconfigs with which kubectl calls it itself; nil for those that go through this server.
+	Kube *Kube
 	// IsUser reports whether there is a user of a name.
 	IsUser func(name string) bool
 	// Certificates returns kubeconfigs with a client certificate, which are given out instead; nil where there are none.
 	Certificates *Certificates
+}
+
+// Kube is a kube-apiserver that trusts this server's ID tokens, or asks this server about access tokens.
+type Kube struct {
+	// Server is its https URL, and Authority the PEM certificates of its CAs, nil for those of the users' machines.
+	Server    string
+	Authority []byte
+	// IDToken has the plugin send the ID token, and not the access token.
+	IDToken bool
 }
 
 // yamlText is an answer of YAML.
@@ -74,7 +85,11 @@ func (k *Handler) get(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := kubeconfig.YAML(kubeconfig.Options{Server: server, Authority: authority, Issuer: k.Issuer, Client: k.Client, User: name})
+	o := kubeconfig.Options{Server: server, Authority: authority, Issuer: k.Issuer, Client: k.Client, User: name}
+	if k.Kube != nil {
+		o.Server, o.Authority, o.IssuerAuthority, o.IDToken, head = k.Kube.Server, k.Kube.Authority, authority, k.Kube.IDToken, ""
+	}
+	text, err := kubeconfig.YAML(o)
 	if err != nil {
 		return nil, err
 	}
