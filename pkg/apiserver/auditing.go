@@ -18,12 +18,21 @@ type auditLog struct {
 	backends []auditBackend
 }
 
-// auditBackend is a file or a webhook.
-type auditBackend interface {
+// auditBackend is a file or a webhook, and its mode.
+type auditBackend struct {
+	auditWriter
+	mode string
+}
+
+type auditWriter interface {
 	audit.Sink
+	Submit(*audit.Event) audit.Submitted
 	Run(context.Context)
 	Fault() error
 }
+
+// auditWait is how long a request waits until its event is written, in the modes blocking and blocking-strict.
+const auditWait = 5 * time.Second
 
 // makeAudit opens the backend of the audit, if it is on.
 func (p *components) makeAudit(ctx context.Context) (err error) {
@@ -55,18 +64,18 @@ func (p *components) makeAudit(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		a.backends = append(a.backends, file)
+		a.backends = append(a.backends, auditBackend{file, o.Mode})
 	}
 	if o, release := c.Webhook(); o.WebhookURL != "" {
 		webhook, err := audit.NewWebhook(audit.WebhookOptions{
 			URL: o.WebhookURL, Shape: auditShape(o.Format, release), CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile,
 			TokenFile: o.TokenFile, SkipVerify: o.InsecureSkipVerify, Senders: o.EventSendersNum, Batch: c.EventBatchSize,
-			Interval: time.Duration(c.EventBatchInterval), Metrics: metrics, Now: time.Now,
+			Interval: time.Duration(c.EventBatchInterval), Awaited: o.Mode != config.AuditBatch, Metrics: metrics, Now: time.Now,
 		})
 		if err != nil {
 			return err
 		}
-		a.backends = append(a.backends, webhook)
+		a.backends = append(a.backends, auditBackend{webhook, o.Mode})
 	}
 	p.audit = a
 	p.running.Go(func() { a.policy.Run(ctx) })
@@ -91,10 +100,23 @@ func (p *components) auditing() filter.Auditing {
 	if p.audit == nil {
 		return filter.Auditing{}
 	}
-	return filter.Auditing{
+	f := filter.Auditing{
 		Sink: p.audit, Policy: p.audit.policy, Source: p.accounts.sourceOf, WorkspaceOf: p.rbac.WorkspaceOf, Aliases: p.aliases(),
 		Now: time.Now,
 	}
+	waits, strict := p.audit.waits()
+	if f.Strict = strict; waits {
+		f.Commit = p.audit.Commit
+	}
+	return f
+}
+
+// waits reports whether requests wait for their events, and whether nothing is done without one.
+func (a *auditLog) waits() (waits, strict bool) {
+	for _, b := range a.backends {
+		waits, strict = waits || b.mode != config.AuditBatch, strict || b.mode == config.AuditBlockingStrict
+	}
+	return waits, strict
 }
 
 // Record hands e to all backends.
@@ -102,6 +124,31 @@ func (a *auditLog) Record(e *audit.Event) {
 	for _, b := range a.backends {
 		b.Record(e)
 	}
+}
+
+// Commit hands e to all backends, and waits for those of the modes blocking and blocking-strict. It returns an error if one of the latter
+// has not written it: in mode blocking an event may be late.
+func (a *auditLog) Commit(ctx context.Context, e *audit.Event) error {
+	ctx, cancel := context.WithTimeout(ctx, auditWait)
+	defer cancel()
+	awaited := make([]audit.Submitted, len(a.backends))
+	for n, b := range a.backends {
+		if b.mode == config.AuditBatch {
+			b.Record(e)
+		} else {
+			awaited[n] = b.Submit(e)
+		}
+	}
+	var errs []error
+	for n, b := range a.backends {
+		if b.mode == config.AuditBatch {
+			continue
+		}
+		if err := awaited[n].Wait(ctx); b.mode == config.AuditBlockingStrict {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (a *auditLog) fault() error {

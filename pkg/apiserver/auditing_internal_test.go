@@ -62,3 +62,57 @@ func TestAConfigurationOfEachReleasePostsEventsInItsForm(t *testing.T) {
 		})
 	}
 }
+
+// O18: the mode of each backend decides whether requests wait for it, and whether nothing is done without its event.
+func TestTheModesOfTheAuditDecideWhatWaits(t *testing.T) {
+	hangs := make(chan struct{})
+	webhook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hangs }))
+	defer webhook.Close()
+	defer close(hangs)
+	for name, c := range map[string]struct {
+		keys                  string
+		waits, strict, failed bool
+	}{
+		"Batch":        {"logOptions: {path: FILE}", false, false, false},
+		"Blocking":     {"logOptions: {path: FILE, mode: blocking}", true, false, false},
+		"Strict":       {"logOptions: {path: FILE, mode: blocking-strict}", true, true, false},
+		"LateIsNoFail": {"logOptions: {path: FILE, mode: blocking-strict}, webhookOptions: {webhookUrl: URL, mode: blocking}", true, true, false},
+		"StrictlyLate": {"logOptions: {path: FILE}, webhookOptions: {webhookUrl: URL, mode: blocking-strict}", true, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			keys := strings.NewReplacer("FILE", filepath.Join(t.TempDir(), "audit.log"), "URL", "'"+webhook.URL+"'").Replace(c.keys)
+			cfg, err := config.Parse([]byte("auditing: {enable: true, "+keys+"}"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &components{cfg: cfg, metrics: prometheus.NewRegistry()}
+			ctx, stop := context.WithCancel(t.Context())
+			defer func() { stop() }() // the webhook hangs longer than the test
+			if err := p.makeAudit(ctx); err != nil {
+				t.Fatal(err)
+			}
+			waits, strict := p.audit.waits()
+			if waits != c.waits || strict != c.strict {
+				t.Errorf("waits %v, strict %v", waits, strict)
+			}
+			if !c.waits {
+				return
+			}
+			short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			if !strings.Contains(keys, "webhookUrl") { // nothing is late
+				cancel()
+				short, cancel = context.WithTimeout(t.Context(), time.Minute)
+			}
+			defer cancel()
+			if name == "LateIsNoFail" { // the file is written, before the time ends that the webhook takes
+				if err := p.audit.backends[0].Submit(&audit.Event{Verb: "get"}).Wait(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				p.audit.backends = p.audit.backends[1:]
+			}
+			if err := p.audit.Commit(short, &audit.Event{Verb: "get"}); (err != nil) != c.failed {
+				t.Errorf("the event is written: %v", err)
+			}
+		})
+	}
+}

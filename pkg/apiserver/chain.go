@@ -35,6 +35,7 @@ func (p *components) chain(answer http.Handler) http.Handler {
 		filter.Authentication{Authenticator: p.who, VerifiesItself: verifiesItself, Proxies: p.proxies, Source: p.accounts.sourceOf}.Wrap,
 		filter.Cluster(p.cfg.Multicluster.ClusterName, p.cfg.Multicluster.HostClusterName, "host"),
 		filter.Authorize(p.may),
+		p.auditing().Begin,
 		filter.Route(p.kube),
 		filter.YAML,
 	)

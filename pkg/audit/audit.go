@@ -15,8 +15,8 @@ const (
 	maxText = 1024
 )
 
-// Event is what is recorded of one stage of one request, at level Metadata: who, what, when, from where, with which answer; never a body, a
-// header or a query. AppendJSON writes it as an Event of audit.k8s.io/v1.
+// Event is what is recorded of one stage of one request: who, what, when, from where, with which answer; never a header or a query, and
+// bodies only as Bodies has them. AppendJSON writes it as an Event of audit.k8s.io/v1.
 type Event struct {
 	ID    string
 	Level auditv1.Level
@@ -43,6 +43,8 @@ type Event struct {
 	Decision, Reason string
 	// Login has what only requests at the login have.
 	Login Login
+	// Bodies is nil at level Metadata.
+	Bodies *Bodies
 
 	annotations []annotation
 	inline      [2]annotation
@@ -50,6 +52,9 @@ type Event struct {
 }
 
 type annotation struct{ key, value string }
+
+// Bodies are what a request and its answer have, in JSON without secrets; nil for what is not recorded.
+type Bodies struct{ Request, Response []byte }
 
 // Login describes a login, the refresh of a session, or a logout.
 type Login struct {
@@ -132,6 +137,9 @@ func (e *Event) Bound() {
 		*s = e.cut(*s, maxText)
 	}
 }
+
+// Truncate says in the event that something is not in it because it was too long.
+func (e *Event) Truncate() { e.truncated = true }
 
 func (e *Event) cut(s string, n int) string {
 	if len(s) <= n {

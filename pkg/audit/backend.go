@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -39,16 +40,45 @@ func newBackend(name string, encode Encode, batch int, metrics *Metrics, now fun
 }
 
 // Record queues e.
-func (b *backend) Record(e *Event) {
+func (b *backend) Record(e *Event) { b.submit(e, false) }
+
+// Submit queues e, so that the caller can wait until it is written.
+func (b *backend) Submit(e *Event) Submitted { return Submitted{b.submit(e, true), b.name} }
+
+func (b *backend) submit(e *Event, awaited bool) *outcome {
 	buf := scratch.Get().(*[]byte) //nolint:errcheck,forcetypeassert // the pool has nothing else
 	line := append(b.encode((*buf)[:0], e), '\n')
-	if !b.queue.put(line, e.At) {
+	ok, result := b.queue.add(line, e.At, awaited)
+	if !ok {
 		b.count("full", 1)
 	}
 	if cap(line) <= keptBuffer {
 		*buf = line
 		scratch.Put(buf)
 	}
+	return result
+}
+
+// Submitted is an event that was queued to be written.
+type Submitted struct {
+	outcome *outcome // nil for one that was dropped
+	backend string
+}
+
+// Wait waits until the event is written, and returns an error if it is lost, or is not written when ctx ends; it may be later.
+func (s Submitted) Wait(ctx context.Context) error {
+	if s.outcome == nil {
+		return fmt.Errorf("the queue of audit events (%s) is full or closed", s.backend)
+	}
+	select {
+	case <-s.outcome.done:
+	case <-ctx.Done():
+		return fmt.Errorf("wait until an audit event is written (%s): %w", s.backend, ctx.Err())
+	}
+	if s.outcome.lost {
+		return fmt.Errorf("an audit event is lost (%s)", s.backend)
+	}
+	return nil
 }
 
 // take returns all events that wait, one on each line, and their number. It logs how many were dropped since the last call.

@@ -27,9 +27,20 @@ func AppendJSON(dst []byte, e *Event) []byte {
 		dst = append(dst, `,"responseStatus":{"metadata":{},"code":`...)
 		dst = append(strconv.AppendInt(dst, int64(e.Code), 10), '}')
 	}
+	if b := e.Bodies; b != nil {
+		dst = appendBody(dst, "requestObject", b.Request)
+		dst = appendBody(dst, "responseObject", b.Response)
+	}
 	dst = appendTime(dst, "requestReceivedTimestamp", e.Received)
 	dst = appendTime(dst, "stageTimestamp", e.At)
 	return append(appendAnnotations(dst, e), '}')
+}
+
+func appendBody(dst []byte, name string, body []byte) []byte {
+	if body == nil {
+		return dst
+	}
+	return append(appendName(dst, name), body...)
 }
 
 func appendUser(dst []byte, e *Event) []byte {

@@ -96,7 +96,7 @@ func (f *File) flush(ctx context.Context) {
 	lost := bytes.Count(rest, []byte{'\n'})
 	f.metrics.written.WithLabelValues(backendFile).Add(float64(events - lost))
 	f.lost("stop", lost)
-	f.queue.done(lines)
+	f.queue.done(lines, lost > 0)
 }
 
 // write writes lines, again and again where that fails, and returns those that were not written when ctx ended. A line of which only a part

@@ -124,11 +124,11 @@ func TestQueueIsBoundedAndTellsOfDrops(t *testing.T) {
 		t.Errorf("%+v", last)
 	}
 	f.Record(event("/a")) // what is being written counts
-	f.queue.done(lines)
+	f.queue.done(lines, false)
 	if _, n, told = f.queue.take(); n != 1 || told.number != 1 {
 		t.Errorf("%d events, %d told", n, told.number)
 	}
-	f.queue.done(nil)
+	f.queue.done(nil, false)
 	line := make([]byte, maxQueuedBytes/4)
 	for range 10 {
 		f.queue.put(line, time.Now())

@@ -74,6 +74,9 @@ func kubesphere(e *Event) *kubesphereEvent {
 	if e.Code != 0 {
 		out.ResponseStatus = &kubesphereStatus{Code: e.Code}
 	}
+	if b := e.Bodies; b != nil {
+		out.RequestObject, out.ResponseObject = b.Request, b.Response
+	}
 	e.eachAnnotation(func(key, value string) {
 		if out.Annotations == nil {
 			out.Annotations = map[string]string{}

@@ -3,9 +3,9 @@ package audit
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,9 +27,15 @@ var unrecorded = []string{"/healthz*", "/livez*", "/readyz*", "/metrics", "/oaut
 // (https://kubernetes.io/docs/tasks/debug/debug-cluster/audit/#audit-policy), or by one level for all.
 type Policy struct {
 	file    string
-	current atomic.Pointer[apiserveraudit.PolicyRuleEvaluator]
+	current atomic.Pointer[rules]
 	fault   atomic.Pointer[error]
 	text    []byte // of the file, as last read; used by one goroutine
+}
+
+// rules are those of a policy.
+type rules struct {
+	apiserveraudit.PolicyRuleEvaluator
+	bodies bool // one of them asks for bodies
 }
 
 // NewPolicy returns the policy without a file: level, None or Metadata and above, for all requests but probes, metrics, public keys and
@@ -58,15 +64,14 @@ func OpenPolicy(file string) (*Policy, error) {
 	return p, nil
 }
 
-// Evaluate returns the level at which a request is recorded, None for not at all, and the stages that are left out. A rule of level Request
-// or RequestResponse counts as Metadata, and the events say so: bodies are not recorded.
+// Evaluate returns the level at which a request is recorded, None for not at all, and the stages that are left out.
 func (p *Policy) Evaluate(a authorizer.Attributes) (auditv1.Level, []auditinternal.Stage) {
-	c := (*p.current.Load()).EvaluatePolicyRule(a)
-	if c.Level == auditinternal.LevelNone {
-		return auditv1.LevelNone, nil
-	}
-	return auditv1.LevelMetadata, c.OmitStages
+	c := p.current.Load().EvaluatePolicyRule(a)
+	return auditv1.Level(c.Level), c.OmitStages
 }
+
+// Bodies reports whether there are requests of which bodies are recorded: at level Request or RequestResponse.
+func (p *Policy) Bodies() bool { return p.current.Load().bodies }
 
 // Run reads the policy file again when it changes, until ctx ends. A file that can't be used leaves the former policy as it is; Fault
 // returns why.
@@ -124,19 +129,12 @@ func (p *Policy) load() error {
 }
 
 func (p *Policy) use(parsed *auditinternal.Policy) {
-	if err := bodies(parsed); err != nil {
-		klog.InfoS("WARNING: audit events have no bodies", "reason", err)
-	}
-	evaluator := policy.NewPolicyRuleEvaluator(parsed)
-	p.current.Store(&evaluator)
+	p.current.Store(&rules{policy.NewPolicyRuleEvaluator(parsed), bodies(parsed)})
 }
 
-// bodies returns an error if a policy asks for bodies.
-func bodies(parsed *auditinternal.Policy) error {
-	for n, r := range parsed.Rules {
-		if r.Level == auditinternal.LevelRequest || r.Level == auditinternal.LevelRequestResponse {
-			return errors.New("rules[" + fmt.Sprint(n) + "] has level " + string(r.Level) + ", which is recorded as Metadata")
-		}
-	}
-	return nil
+// bodies reports whether a policy asks for bodies.
+func bodies(parsed *auditinternal.Policy) bool {
+	return slices.ContainsFunc(parsed.Rules, func(r auditinternal.PolicyRule) bool {
+		return r.Level == auditinternal.LevelRequest || r.Level == auditinternal.LevelRequestResponse
+	})
 }

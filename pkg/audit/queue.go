@@ -29,6 +29,14 @@ type queue struct {
 	taken, taking int // events and bytes that the backend is writing
 	lost          loss
 	closed        bool
+	// pending has the outcome of what is in buf, and writing that of what the backend is writing; nil where nobody waits for it.
+	pending, writing *outcome
+}
+
+// outcome is whether events were written. done is closed when that is known; lost is set before, if one of them was not.
+type outcome struct {
+	done chan struct{}
+	lost bool
 }
 
 // loss is how many events were dropped, and when.
@@ -43,20 +51,29 @@ func newQueue(encode Encode, batch int) *queue {
 
 // put appends the line of an event, and reports whether there was room.
 func (q *queue) put(line []byte, at time.Time) bool {
+	ok, _ := q.add(line, at, false)
+	return ok
+}
+
+// add is put, which also returns the outcome if that is awaited and there was room.
+func (q *queue) add(line []byte, at time.Time, awaited bool) (ok bool, _ *outcome) {
 	q.mu.Lock()
 	if q.closed || q.events+q.taken >= maxQueuedEvents || len(q.buf)+q.taking+len(line) > maxQueuedBytes {
 		q.lost.add(1, at)
 		q.mu.Unlock()
-		return false
+		return false, nil
 	}
 	q.buf = append(q.buf, line...)
 	q.events++
-	due := q.events == 1 || q.events == q.batch
+	if awaited && q.pending == nil {
+		q.pending = &outcome{done: make(chan struct{})}
+	}
+	due, result := q.events == 1 || q.events == q.batch, q.pending
 	q.mu.Unlock()
 	if due {
 		q.signal()
 	}
-	return true
+	return true, result
 }
 
 // take returns all lines that wait, and the number of events. They count against the bounds until done. What was dropped before is told by
@@ -71,14 +88,19 @@ func (q *queue) take() (lines []byte, events int, told loss) {
 		events++
 	}
 	q.taken, q.taking = events, len(lines)
+	q.writing, q.pending = q.pending, nil
 	return lines, events, told
 }
 
-// done returns the buffer of the lines that were taken.
-func (q *queue) done(lines []byte) {
+// done returns the buffer of the lines that were taken, of which some may be lost.
+func (q *queue) done(lines []byte, lost bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.taken, q.taking = 0, 0
+	if w := q.writing; w != nil {
+		w.lost, q.writing = lost, nil
+		close(w.done)
+	}
 	if cap(lines) <= keptBuffer {
 		q.spare = lines[:0]
 	}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -68,6 +69,8 @@ type WebhookOptions struct {
 	Interval time.Duration
 	// Senders is how many requests are sent at once.
 	Senders int
+	// Awaited says that requests wait for their events: each is sent at once, whatever Batch and Interval are.
+	Awaited bool
 	Metrics *Metrics
 	Now     func() time.Time
 }
@@ -97,7 +100,9 @@ func NewWebhook(o WebhookOptions) (*Webhook, error) {
 	case ShapeKubeSphere3:
 		encode = kubesphere3
 	}
-	o.Batch = min(o.Batch, maxBatchEvents)
+	if o.Batch = min(o.Batch, maxBatchEvents); o.Awaited {
+		o.Batch = 1
+	}
 	client, err := o.open()
 	if err != nil {
 		return nil, fmt.Errorf("prepare the audit webhook (auditing.webhookOptions): %w", err)
@@ -216,6 +221,7 @@ func (w *Webhook) flush(ctx, last context.Context) {
 		return
 	}
 	var senders sync.WaitGroup
+	var refused atomic.Bool
 	free := make(chan struct{}, w.Senders)
 	for rest := lines; len(rest) > 0; {
 		n, size := batch(rest)
@@ -225,6 +231,7 @@ func (w *Webhook) flush(ctx, last context.Context) {
 		senders.Go(func() {
 			defer func() { <-free }()
 			if reason := w.deliver(ctx, last, part); reason != "" {
+				refused.Store(true)
 				w.lost(reason, n)
 				return
 			}
@@ -232,7 +239,7 @@ func (w *Webhook) flush(ctx, last context.Context) {
 		})
 	}
 	senders.Wait()
-	w.queue.done(lines)
+	w.queue.done(lines, refused.Load())
 }
 
 // batch returns how many events at the beginning of lines are sent together, and the length of their lines.

@@ -11,7 +11,6 @@ type Auditing struct {
 	// Enable records requests; false.
 	Enable bool `json:"enable"`
 	// AuditLevel is None, Metadata, Request or RequestResponse, for all requests but probes, metrics, keys and files of pages; Metadata.
-	// Bodies are not recorded: Request and RequestResponse count as Metadata.
 	AuditLevel string `json:"auditLevel"`
 	// PolicyFile is a Policy of audit.k8s.io/v1, which takes the place of AuditLevel; none. It is read again when it changes.
 	PolicyFile string `json:"policyFile"`
@@ -53,7 +52,16 @@ type AuditingWebhook struct {
 	TokenFile string `json:"tokenFile"`
 	// InsecureSkipVerify accepts any certificate; false. Each start warns of it.
 	InsecureSkipVerify bool `json:"insecureSkipVerify"`
+	// Mode is batch, blocking or blocking-strict; batch. See AuditingLog.
+	Mode string `json:"mode"`
 }
+
+// The modes of a file and a webhook.
+const (
+	AuditBatch          = "batch"
+	AuditBlocking       = "blocking"
+	AuditBlockingStrict = "blocking-strict"
+)
 
 // The formats of events for a webhook.
 const (
@@ -70,6 +78,9 @@ type AuditingLog struct {
 	// MaxBackups is how many rotated files remain, and MaxAge for how many days; 10 and 7. 0 is without a bound.
 	MaxBackups int `json:"maxBackups"`
 	MaxAge     int `json:"maxAge"`
+	// Mode is batch, where no request waits; blocking, where its answer waits until its event is written, for 5 s at most; or
+	// blocking-strict, where nothing is done either before the event is written that a request was received; batch.
+	Mode string `json:"mode"`
 }
 
 // Records reports whether events are recorded.
@@ -115,6 +126,7 @@ func (a *Auditing) validate(ignored []string, fault func(format string, args ...
 		if o.MaxSize < 1 {
 			fault("auditing.logOptions.maxSize: %d is not at least 1 (MiB)", o.MaxSize)
 		}
+		validateMode("logOptions", o.Mode, fault)
 		if o.MaxBackups < 0 || o.MaxAge < 0 {
 			fault("auditing.logOptions.maxBackups and maxAge must not be negative")
 		}
@@ -132,6 +144,7 @@ func (a *Auditing) validateWebhook(fault func(format string, args ...any)) {
 	if !slices.Contains([]string{"", AuditFormatKubernetes, AuditFormatKubeSphere}, w.Format) {
 		fault("auditing.webhookOptions.format: %q is not %s or %s", w.Format, AuditFormatKubernetes, AuditFormatKubeSphere)
 	}
+	validateMode("webhookOptions", w.Mode, fault)
 	if w.EventSendersNum < 1 || w.EventSendersNum > 64 {
 		fault("auditing.webhookOptions.eventSendersNum: %d is not from 1 to 64", w.EventSendersNum)
 	}
@@ -140,5 +153,11 @@ func (a *Auditing) validateWebhook(fault func(format string, args ...any)) {
 	}
 	if d := time.Duration(a.EventBatchInterval); d < time.Millisecond || d > time.Minute {
 		fault("auditing.eventBatchInterval: %v is not from 1ms to 1m", d)
+	}
+}
+
+func validateMode(section, mode string, fault func(format string, args ...any)) {
+	if !slices.Contains([]string{AuditBatch, AuditBlocking, AuditBlockingStrict}, mode) {
+		fault("auditing.%s.mode: %q is not %s, %s or %s", section, mode, AuditBatch, AuditBlocking, AuditBlockingStrict)
 	}
 }

@@ -17,6 +17,7 @@ func TestTheAuditIsOffUnlessTheFileSaysSo(t *testing.T) { // O44
 		"auditing: {enable: false, webhookOptions: {webhookUrl: 'https://a', format: none, eventSendersNum: 1000}}":  false,
 		"auditing: {enable: true, webhookOptions: {webhookUrl: 'https://a', format: audit.k8s.io/v1, caFile: /ca}}":  true,
 		"auditing: {enable: true, webhookOptions: {webhookUrl: 'https://a', format: kubesphere, tokenFile: /token}}": true,
+		"auditing: {enable: true, logOptions: {path: '-', mode: blocking-strict}}":                                   true,
 		"auditing: {enable: true, logOptions: {path: '-'}}":                                                          true,
 		"auditing: {enable: true, webhookUrl: 'https://a', logOptions: {path: '-'}}":                                 true,
 	} {
@@ -35,6 +36,8 @@ func TestTheAuditIsOffUnlessTheFileSaysSo(t *testing.T) { // O44
 		"{enable: true, webhookUrl: 'https://a', auditLevel: All}":                           "auditLevel",
 		"{enable: true, auditLevel: All, logOptions: {path: a}}":                             "auditLevel",
 		"{enable: true, logOptions: {path: a, maxSize: 0}}":                                  "maxSize",
+		"{enable: true, logOptions: {path: a, mode: strict}}":                                "logOptions.mode",
+		"{enable: true, webhookUrl: 'https://a', webhookOptions: {mode: ''}}":                "webhookOptions.mode",
 		"{enable: true, logOptions: {path: a, maxAge: -1}}":                                  "maxAge",
 		"{enable: true, logOptions: {path: a, maxBackups: -1}}":                              "maxBackups",
 		"{enable: true, logOptions: {path: a, maxBackup: 1}}":                                "maxBackup",

@@ -359,9 +359,9 @@ func Default() *Config {
 		Cache: Cache{Options: CacheOptions{Port: 6379}},
 		Auditing: Auditing{
 			AuditLevel: "Metadata",
-			LogOptions: AuditingLog{MaxAge: 7, MaxBackups: 10, MaxSize: 100},
+			LogOptions: AuditingLog{MaxAge: 7, MaxBackups: 10, MaxSize: 100, Mode: AuditBatch},
 
-			WebhookOptions: AuditingWebhook{EventSendersNum: 4},
+			WebhookOptions: AuditingWebhook{EventSendersNum: 4, Mode: AuditBatch},
 			EventBatchSize: 100, EventBatchInterval: Duration(3 * time.Second),
 		},
 		Multicluster: Multicluster{ClusterRole: "host", HostClusterName: "host"},

@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -15,6 +16,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/audit"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 // auditHeader has the id by which the events of several servers about one request are found.
@@ -29,6 +32,11 @@ var scopes = [...]string{
 type Auditing struct {
 	// Sink receives the events; nil for none.
 	Sink audit.Sink
+	// Commit hands an event to the sink, and waits until it is written where requests wait for that; nil where none does. It returns an
+	// error if the event must have been written before anything is done, and is not (mode blocking-strict).
+	Commit func(context.Context, *audit.Event) error
+	// Strict says that nothing is done before there is an event of the stage RequestReceived.
+	Strict bool
 	// Policy says which requests are recorded; nil for all.
 	Policy *audit.Policy
 	// Source returns the client's address as trusted proxies report it; nil for that of the connection.
@@ -70,6 +78,37 @@ func (a Auditing) Wrap(next http.Handler) http.Handler {
 	})
 }
 
+// Begin does for an authorized request what precedes everything else that is done for it: in mode blocking-strict it records the event of
+// the stage RequestReceived, and answers 503 without it; at the levels that have bodies it begins to record them. It follows Authorize.
+func (a Auditing) Begin(next http.Handler) http.Handler {
+	if a.Sink == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rec, ok := r.Context().Value(recordKey{}).(*record)
+		if !ok || rec.audited == nil || !a.Strict && (a.Policy == nil || !a.Policy.Bodies()) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		e := rec.audited
+		e.describe(rec)
+		if a.Strict {
+			if err := e.record(rec, auditv1.StageRequestReceived, 0); err != nil {
+				e.refused = true
+				web.WriteError(w, r, errUnrecorded)
+				return
+			}
+		}
+		r = e.recordBodies(rec, r)
+		e.described = false // a login says what it is only when it is served
+		next.ServeHTTP(w, r)
+	})
+}
+
+// errUnrecorded refuses what can't be recorded, before anything is done.
+var errUnrecorded = status.RetryAfter(5, status.Errorf(http.StatusServiceUnavailable,
+	"the audit log can't be written, and nothing is done that is not recorded (auditing mode blocking-strict): try again"))
+
 // auditedRequest is the event of a request, and all that is needed to record it: one object per request.
 type auditedRequest struct {
 	audit.Event
@@ -79,16 +118,22 @@ type auditedRequest struct {
 	attributes authorizer.AttributesRecord
 	omitted    []auditinternal.Stage
 	described  bool
+	refused    bool            // because it could not be recorded
+	recorded   *recordedBodies // nil where bodies are not recorded
 	id         [1]string
 	sources    [2]string
 }
 
 // began records that the answer to a request begins which lasts as long as the client likes.
 func (e *auditedRequest) began(rec *record) {
+	if e.Commit != nil && e.request.Method != http.MethodHead {
+		// The end of the answer is then what net/http sends when the handler has returned, and so after the event.
+		rec.ResponseWriter.Header().Del("Content-Length")
+	}
 	if rec.status >= http.StatusMultipleChoices || rec.status != http.StatusSwitchingProtocols && !lasting(rec.info, e.request.URL.RawQuery) {
 		return
 	}
-	e.record(rec, auditv1.StageResponseStarted, rec.code())
+	_ = e.record(rec, auditv1.StageResponseStarted, rec.code())
 }
 
 // complete records that a request is over, by a panic with v unless that is nil. A handler that drops the connection, as when the client of
@@ -106,25 +151,33 @@ func (e *auditedRequest) complete(rec *record, v any) {
 			code = http.StatusInternalServerError
 		}
 	}
-	e.record(rec, stage, code)
+	_ = e.record(rec, stage, code)
 }
 
-func (e *auditedRequest) record(rec *record, stage auditv1.Stage, code int) {
+// record hands the event of a stage to the sink. It returns an error if nothing must be done without it.
+func (e *auditedRequest) record(rec *record, stage auditv1.Stage, code int) error {
 	if !e.described {
 		e.describe(rec)
 	}
 	if e.Level == auditv1.LevelNone {
-		return
+		return nil
 	}
 	for _, s := range e.omitted {
 		if string(s) == string(stage) {
-			return
+			return nil
 		}
 	}
 	e.Stage, e.Code, e.At = stage, code, e.Now()
 	e.decided(rec.decision, code)
+	if e.recorded != nil {
+		e.describeBodies(rec, code)
+	}
 	e.Bound()
-	e.Sink.Record(&e.Event)
+	if e.Commit == nil || e.refused { // its client has waited already
+		e.Sink.Record(&e.Event)
+		return nil
+	}
+	return e.Commit(e.request.Context(), &e.Event)
 }
 
 // describe fills in what is known since the answer began, and asks the policy.

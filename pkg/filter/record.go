@@ -112,6 +112,9 @@ func (rec *record) Write(p []byte) (int, error) {
 	rec.begin()
 	n, err := rec.ResponseWriter.Write(p)
 	rec.bytes += int64(n)
+	if b := rec.audited.answer(); b != nil {
+		_, _ = b.Write(p)
+	}
 	return n, err
 }
 
@@ -120,12 +123,18 @@ func (rec *record) WriteString(s string) (int, error) {
 	rec.begin()
 	n, err := io.WriteString(rec.ResponseWriter, s)
 	rec.bytes += int64(n)
+	if b := rec.audited.answer(); b != nil {
+		_, _ = b.Write([]byte(s))
+	}
 	return n, err
 }
 
 // ReadFrom uses the inner writer's fast way of copying, if it has one.
 func (rec *record) ReadFrom(src io.Reader) (int64, error) {
 	rec.begin()
+	if b := rec.audited.answer(); b != nil {
+		src = io.TeeReader(src, b)
+	}
 	n, err := io.Copy(rec.ResponseWriter, src)
 	rec.bytes += n
 	return n, err
