@@ -8,6 +8,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/audit"
+	"kapis.dev/ks-apiserver/pkg/audit/ring"
 	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/filter"
 )
@@ -16,6 +17,7 @@ import (
 type auditLog struct {
 	policy   *audit.Policy
 	backends []auditBackend
+	recent   *ring.Ring // nil for none
 }
 
 // auditBackend is a file or a webhook, and its mode.
@@ -77,6 +79,9 @@ func (p *components) makeAudit(ctx context.Context) (err error) {
 		}
 		a.backends = append(a.backends, auditBackend{webhook, o.Mode})
 	}
+	if c.Recent > 0 {
+		a.recent = ring.New(int(c.Recent), time.Now())
+	}
 	p.audit = a
 	p.running.Go(func() { a.policy.Run(ctx) })
 	for _, b := range a.backends {
@@ -124,6 +129,9 @@ func (a *auditLog) Record(e *audit.Event) {
 	for _, b := range a.backends {
 		b.Record(e)
 	}
+	if a.recent != nil {
+		a.recent.Record(e)
+	}
 }
 
 // Commit hands e to all backends, and waits for those of the modes blocking and blocking-strict. It returns an error if one of the latter
@@ -138,6 +146,9 @@ func (a *auditLog) Commit(ctx context.Context, e *audit.Event) error {
 		} else {
 			awaited[n] = b.Submit(e)
 		}
+	}
+	if a.recent != nil {
+		a.recent.Record(e)
 	}
 	var errs []error
 	for n, b := range a.backends {

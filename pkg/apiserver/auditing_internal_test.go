@@ -81,7 +81,7 @@ func TestTheModesOfTheAuditDecideWhatWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			keys := strings.NewReplacer("FILE", filepath.Join(t.TempDir(), "audit.log"), "URL", "'"+webhook.URL+"'").Replace(c.keys)
-			cfg, err := config.Parse([]byte("auditing: {enable: true, "+keys+"}"), nil)
+			cfg, err := config.Parse([]byte("auditing: {enable: true, recent: 1Mi, "+keys+"}"), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -112,6 +112,9 @@ func TestTheModesOfTheAuditDecideWhatWaits(t *testing.T) {
 			}
 			if err := p.audit.Commit(short, &audit.Event{Verb: "get"}); (err != nil) != c.failed {
 				t.Errorf("the event is written: %v", err)
+			}
+			if all, _ := p.audit.recent.Events(); len(all) != 1 {
+				t.Errorf("%d recent events", len(all))
 			}
 		})
 	}

@@ -17,7 +17,7 @@ func (p routes) configService() *restful.WebService {
 		terminals = &kapisconfig.Terminal{UploadFileLimit: resource.NewQuantity(int64(t.UploadFileLimit), resource.BinarySI).String()}
 	}
 	return kapisconfig.Handler{
-		Terminal: terminals,
+		Terminal: terminals, Auditing: p.audit != nil && p.audit.recent != nil,
 		Multicluster: kapisconfig.Multicluster{ClusterRole: fleet.ClusterRole, HostClusterName: fleet.HostClusterName,
 			ClusterName: fleet.ClusterName},
 		OAuth: &kapisconfig.OAuth{

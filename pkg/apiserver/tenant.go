@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"os"
 	"time"
 
 	restful "github.com/emicklei/go-restful/v3"
@@ -8,6 +9,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic"
 	kapistenant "kapis.dev/ks-apiserver/pkg/kapis/tenant"
+	"kapis.dev/ks-apiserver/pkg/kapis/tenant/auditing"
 	"kapis.dev/ks-apiserver/pkg/tenant"
 )
 
@@ -33,8 +35,22 @@ func (p routes) tenantServices(kinds *dynamic.Handler) []*restful.WebService {
 	var all []*restful.WebService
 	for _, version := range []string{kapistenant.V1beta1, kapistenant.V1alpha3, kapistenant.V1alpha2} {
 		ws := h.WebService(version)
+		if version == kapistenant.V1alpha2 && p.audit != nil && p.audit.recent != nil {
+			p.recentAudit().Mount(ws)
+		}
 		kinds.Mount(ws)
 		all = append(all, ws)
 	}
 	return all
+}
+
+// recentAudit returns the route of the newest audit events.
+func (p routes) recentAudit() *auditing.Handler {
+	replica, err := os.Hostname()
+	if err != nil {
+		replica = "unknown"
+	}
+	fleet := p.cfg.Multicluster
+	return &auditing.Handler{Ring: p.audit.recent, Authorizer: p.may, Replica: replica,
+		Clusters: []string{fleet.ClusterName, fleet.HostClusterName, "host"}}
 }

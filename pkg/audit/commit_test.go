@@ -78,4 +78,7 @@ func TestEventsHaveTheirBodies(t *testing.T) {
 	if string(older.RequestObject) != `{"a":1}` || string(older.ResponseObject) != `{"b":2}` {
 		t.Errorf("%+v", older)
 	}
+	if c, _ := e.Compact(); c.Bodies != nil || e.Bodies == nil {
+		t.Error("a compact copy has bodies, or the event lost them")
+	}
 }

@@ -27,6 +27,8 @@ type Auditing struct {
 	// EventBatchInterval how long fewer wait (3s).
 	EventBatchSize     int      `json:"eventBatchSize"`
 	EventBatchInterval Duration `json:"eventBatchInterval"`
+	// Recent is how much memory the newest events of this replica have, which pages of the console show; 0 for none.
+	Recent Bytes `json:"recent"`
 
 	Host        any    `json:"host" config:"unread"`
 	IndexPrefix any    `json:"indexPrefix" config:"unread"`
@@ -85,7 +87,7 @@ type AuditingLog struct {
 
 // Records reports whether events are recorded.
 func (a *Auditing) Records() bool {
-	return a.Enable && (a.LogOptions.Path != "" || a.webhookURL() != "")
+	return a.Enable && (a.LogOptions.Path != "" || a.webhookURL() != "" || a.Recent > 0)
 }
 
 func (a *Auditing) webhookURL() string {
@@ -120,7 +122,10 @@ func (a *Auditing) validate(ignored []string, fault func(format string, args ...
 	}
 	if !a.Records() {
 		fault("nothing would be recorded: set auditing.logOptions.path to a file, or to - for standard output, or" +
-			" auditing.webhookOptions.webhookUrl, or auditing.enable: false")
+			" auditing.webhookOptions.webhookUrl, or auditing.recent, or auditing.enable: false")
+	}
+	if a.Recent != 0 && (a.Recent < minRecent || a.Recent > maxRecent) {
+		fault("auditing.recent: %d is not 0 or from %d to %d bytes", a.Recent, minRecent, maxRecent)
 	}
 	if o := a.LogOptions; o.Path != "" {
 		if o.MaxSize < 1 {
@@ -155,6 +160,12 @@ func (a *Auditing) validateWebhook(fault func(format string, args ...any)) {
 		fault("auditing.eventBatchInterval: %v is not from 1ms to 1m", d)
 	}
 }
+
+// The bounds of Recent: some hundred events at least, and what a query may read at most.
+const (
+	minRecent Bytes = 1 << 20
+	maxRecent Bytes = 256 << 20
+)
 
 func validateMode(section, mode string, fault func(format string, args ...any)) {
 	if !slices.Contains([]string{AuditBatch, AuditBlocking, AuditBlockingStrict}, mode) {

@@ -9,6 +9,7 @@
 //	list namespaces of a workspace                                        a partial list: the user's own
 //	get a workspace or its template, list its clusters and metrics        users who are bound in it
 //	get a namespace                                                       users who are bound in it
+//	get the newest audit events                                           every user: the route shows their own
 //
 // In other groups it completes the list of users, and workspaces and clusters where resources.kubesphere.io shows them. It allows nothing
 // else, and nothing that writes; only routes that restrict their answer return a partial list.

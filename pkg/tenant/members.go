@@ -81,6 +81,8 @@ func (m *Members) Complete(ctx context.Context, u user.Info, r *request.Info, d 
 	case isDetail(r):
 		return m.detail(ctx, u, r, d)
 	case !isOurs(r):
+	case isAuditing(r): // the route shows each user their own
+		return authz.Allow("every user sees their own audit events", ""), nil
 	case isWorkspaceNamespaces(r):
 		return m.namespaces(u, d), nil
 	case r.OfCluster():
@@ -123,6 +125,11 @@ func isDetail(r *request.Info) bool {
 // isWorkspaceNamespaces reports whether r, for which isOurs is true, is for the list of the namespaces of a workspace.
 func isWorkspaceNamespaces(r *request.Info) bool {
 	return r.Resource == namespaces && r.Workspace != "" && r.Namespace == "" && isList(r)
+}
+
+// isAuditing reports whether r, for which isOurs is true, is for the newest audit events.
+func isAuditing(r *request.Info) bool {
+	return r.Verb == "get" && r.Resource == "auditing" && r.Name == "events" && r.Namespace == "" && r.Workspace == ""
 }
 
 // isNamespace reports whether r, for which isOurs is true, is for one namespace.

@@ -131,3 +131,75 @@ func recordedForAdmin(id string) error {
 	}
 	return errors.Join(errors.New("no event has it"), lines.Err())
 }
+
+// O19, O21, O36: at level RequestResponse a file has the bodies of writes by both doors without their secrets, in mode blocking-strict; a
+// user sees what they did themselves among the newest events, and the administrator what everybody did.
+func TestRecentEventsAreSeenByWhomTheyConcern(t *testing.T) {
+	const canary, route = "Kq7Zr4AuditCanary", "/kapis/tenant.kubesphere.io/v1alpha2/auditing/events"
+	file := filepath.Join(t.TempDir(), "audit.log")
+	replica, err := product.ReplicaWithEnv(t.Context(), []string{"KUBESPHERE_AUDITING_ENABLE=true", "KUBESPHERE_AUDITING_RECENT=4Mi",
+		"KUBESPHERE_AUDITING_AUDITLEVEL=RequestResponse", "KUBESPHERE_AUDITING_LOGOPTIONS_PATH=" + file,
+		"KUBESPHERE_AUDITING_LOGOPTIONS_MODE=blocking-strict"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = replica.Stop() })
+	root := loginAt(t, replica.URL, "admin", product.AdminPassword)
+	name := unique("audited")
+	secrets := "/api/v1/namespaces/default/secrets"
+	root.must(t, http.StatusCreated, http.MethodPost, iamRoutes+"/users", map[string]any{
+		"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "User", "metadata": map[string]any{"name": name},
+		"spec": map[string]any{"email": name + "@example.com", "password": "Audit-" + canary + "1"},
+	})
+	root.must(t, http.StatusCreated, http.MethodPost, secrets, map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name}, "stringData": map[string]any{"a": canary}})
+	t.Cleanup(func() { root.must(t, http.StatusOK, http.MethodDelete, secrets+"/"+name, nil) })
+	for media, patch := range map[string]any{
+		"application/merge-patch+json":           map[string]any{"stringData": map[string]any{"a": canary + "2"}},
+		"application/strategic-merge-patch+json": map[string]any{"stringData": map[string]any{"a": canary + "3"}},
+		"application/json-patch+json":            []any{map[string]any{"op": "add", "path": "/stringData", "value": map[string]any{"a": canary + "4"}}},
+	} {
+		root.must(t, http.StatusOK, http.MethodPatch, secrets+"/"+name, patch, "Content-Type: "+media)
+		root.must(t, http.StatusOK, http.MethodPatch, "/kapi"+secrets[len("/api"):]+"/"+name, patch, "Content-Type: "+media)
+	}
+	raw, err := os.ReadFile(file) // an answer ends after its event is written
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(raw)
+	for _, class := range append(inBase64(canary), canary) {
+		if strings.Contains(text, class) {
+			t.Errorf("the file has the secret as %s", class)
+		}
+	}
+	for _, want := range []string{`"stage":"RequestReceived"`, `"requestObject":{`, `"responseObject":{`, "REDACTED", `"email":"` + name + `@example.com"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the file has no %s", want)
+		}
+	}
+	var me caller
+	eventually(t, "the user may log in", func(ctx context.Context) error {
+		r, err := passwordGrant(ctx, replica.URL, name, "Audit-"+canary+"1")
+		if err != nil || r.code != http.StatusOK {
+			return fmt.Errorf("%d: %w", r.code, errors.Join(err, errors.New("no login")))
+		}
+		me = loginAt(t, replica.URL, name, "Audit-"+canary+"1")
+		return nil
+	})
+	for of, c := range map[string]struct {
+		caller
+		admins bool
+	}{"the user": {me, false}, "the administrator": {root, true}} {
+		r := c.must(t, http.StatusOK, http.MethodGet, route+"?size=1000", nil)
+		if !strings.Contains(r.header.Get("Warning"), "of the replica") || strings.Contains(r.body, canary) ||
+			!strings.Contains(r.body, `"Username":"`+name+`"`) || strings.Contains(r.body, `"Username":"admin"`) != c.admins {
+			t.Errorf("%s sees %.2000s", of, r.body)
+		}
+	}
+	me.must(t, http.StatusBadRequest, http.MethodGet, route+"?size=all", nil)
+	caller{base: replica.URL}.must(t, http.StatusForbidden, http.MethodGet, route, nil)
+	admin(t).must(t, http.StatusNotFound, http.MethodGet, route, nil) // where it is off
+	if r := me.must(t, http.StatusOK, http.MethodGet, "/kapis/config.kubesphere.io/v1alpha2/configs/configz", nil); !strings.Contains(r.body, `"auditing":true`) {
+		t.Errorf("configz says %s", r.body)
+	}
+}

@@ -13,6 +13,8 @@ type Handler struct {
 	Multicluster Multicluster
 	// Terminal is the answer of configz about files of containers; nil where none are transferred.
 	Terminal *Terminal
+	// Auditing is the answer of configz whether pages may show recent audit events.
+	Auditing bool
 	// IdentityProviders are the routes of identity providers; nil for none.
 	IdentityProviders *IdentityProviders
 	// OAuth answers the login page; nil for no such route.
@@ -31,6 +33,7 @@ type Multicluster struct {
 type configz struct {
 	Multicluster Multicluster `json:"multicluster"`
 	Terminal     *Terminal    `json:"terminal,omitempty"`
+	Auditing     bool         `json:"auditing,omitempty"`
 }
 
 // Terminal says what pages of terminals may do.
@@ -58,5 +61,5 @@ func (h Handler) V1alpha2() *restful.WebService {
 }
 
 func (h Handler) configz(*restful.Request) (any, error) {
-	return configz{h.Multicluster, h.Terminal}, nil
+	return configz{h.Multicluster, h.Terminal, h.Auditing}, nil
 }

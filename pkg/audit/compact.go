@@ -1,0 +1,81 @@
+package audit
+
+import (
+	"encoding/json"
+	"strings"
+	"unsafe"
+
+	"k8s.io/klog/v2"
+)
+
+// Compact returns a copy of e without bodies, which retains nothing of e or of its request, and how many bytes it takes.
+func (e *Event) Compact() (c *Event, size int) {
+	out := *e
+	c = &out
+	c.Bodies = nil
+	c.Groups, c.Sources = append([]string(nil), e.Groups...), append([]string(nil), e.Sources...)
+	c.inline = [2]annotation{}
+	c.annotations = append([]annotation(nil), e.annotations...)
+	texts := []*string{
+		&c.ID, (*string)(&c.Level), (*string)(&c.Stage), &c.URI, &c.Verb, &c.UserAgent, &c.Username, &c.UID, &c.Object.Resource,
+		&c.Object.Namespace, &c.Object.Name, (*string)(&c.Object.UID), &c.Object.APIGroup, &c.Object.APIVersion, &c.Object.ResourceVersion,
+		&c.Object.Subresource, &c.Scope, &c.Workspace, &c.Cluster, &c.Decision, &c.Reason, &c.Login.Verb, &c.Login.Method, &c.Login.Provider,
+		&c.Login.Client, &c.Login.Username, &c.Login.UID,
+	}
+	for n := range c.Groups {
+		texts = append(texts, &c.Groups[n])
+	}
+	for n := range c.Sources {
+		texts = append(texts, &c.Sources[n])
+	}
+	for n := range c.annotations {
+		texts = append(texts, &c.annotations[n].key, &c.annotations[n].value)
+	}
+	length := 0
+	for _, t := range texts {
+		length += len(*t)
+	}
+	var all strings.Builder // one allocation for all of them
+	all.Grow(length)
+	for _, t := range texts {
+		all.WriteString(*t)
+	}
+	rest := all.String()
+	for _, t := range texts {
+		*t, rest = rest[:len(*t)], rest[len(*t):]
+	}
+	return c, int(unsafe.Sizeof(out)) + length + 16*(len(c.Groups)+len(c.Sources)) + 32*len(c.annotations)
+}
+
+// Caller returns the name of the user whom the event names: at a login, of the one who logs in.
+func (e *Event) Caller() string {
+	name, _, _ := e.caller()
+	return name
+}
+
+// recentEvent is an event as pages of release 3 read it: the name of the user has two keys.
+type recentEvent struct {
+	*kubesphereEvent
+	User recentUser
+}
+
+type recentUser struct {
+	Username string
+	Name     string   `json:"username"`
+	UID      string   `json:"uid,omitempty"`
+	Groups   []string `json:"groups,omitempty"`
+}
+
+// Record returns e as pages of the console read it.
+func (e *Event) Record() json.RawMessage {
+	out := recentEvent{kubesphereEvent: kubesphere(e)}
+	out.Devops = new(string)
+	u := out.kubesphereEvent.User
+	out.User = recentUser{u.Username, u.Username, u.UID, u.Groups}
+	text, err := json.Marshal(out)
+	if err != nil { // it has nothing that could not be written
+		klog.ErrorS(err, "An audit event could not be encoded")
+		return json.RawMessage("{}")
+	}
+	return text
+}
