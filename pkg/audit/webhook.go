@@ -3,21 +3,19 @@ package audit
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/webhook"
 )
 
 const (
@@ -119,7 +117,6 @@ func (o *WebhookOptions) open() (*http.Client, error) {
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
 		return nil, errors.New("webhookUrl must be a URL of https or http without a user; a token belongs into tokenFile")
 	}
-	t := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.SkipVerify} //nolint:gosec // the administrator's choice
 	switch {
 	case u.Scheme == "http" && (o.TokenFile != "" || o.CertFile != "" || o.CAFile != ""):
 		return nil, errors.New("caFile, certFile and tokenFile need a webhookUrl of https")
@@ -129,35 +126,13 @@ func (o *WebhookOptions) open() (*http.Client, error) {
 		klog.InfoS("WARNING: the certificate of the audit webhook is not verified (insecureSkipVerify): anyone on the path can read," +
 			" change and drop events")
 	}
-	if o.CAFile != "" {
-		text, err := os.ReadFile(o.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("read caFile: %w", err)
-		}
-		t.RootCAs = x509.NewCertPool()
-		if !t.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("caFile %s has no certificate", o.CAFile)
-		}
-	}
-	if (o.CertFile == "") != (o.KeyFile == "") {
-		return nil, errors.New("certFile and keyFile belong together")
-	}
-	if o.CertFile != "" {
-		load := func() (*tls.Certificate, error) {
-			c, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
-			return &c, err
-		}
-		if _, err := load(); err != nil {
-			return nil, fmt.Errorf("read certFile and keyFile: %w", err)
-		}
-		t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
-	}
-	if _, err := o.token(); err != nil {
+	t, err := o.endpoint().TLS()
+	if err != nil {
 		return nil, err
 	}
 	return &http.Client{
 		Timeout:       sendTimeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		CheckRedirect: webhook.Stay,
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, TLSClientConfig: t, ForceAttemptHTTP2: true, MaxResponseHeaderBytes: maxHeader,
 			MaxConnsPerHost: o.Senders, MaxIdleConnsPerHost: o.Senders, IdleConnTimeout: time.Minute,
@@ -165,20 +140,10 @@ func (o *WebhookOptions) open() (*http.Client, error) {
 	}, nil
 }
 
-// token returns the bearer token as the file has it now; "" for none.
-func (o *WebhookOptions) token() (string, error) {
-	if o.TokenFile == "" {
-		return "", nil
+func (o *WebhookOptions) endpoint() *webhook.Endpoint {
+	return &webhook.Endpoint{
+		URL: o.URL, CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile, TokenFile: o.TokenFile, SkipVerify: o.SkipVerify,
 	}
-	text, err := os.ReadFile(o.TokenFile)
-	if err != nil {
-		return "", fmt.Errorf("read tokenFile: %w", err)
-	}
-	token := strings.TrimSpace(string(text))
-	if token == "" || strings.ContainsAny(token, " \t\r\n") {
-		return "", fmt.Errorf("tokenFile %s has no token on one line", o.TokenFile)
-	}
-	return token, nil
 }
 
 // Run sends what is queued, until ctx ends; then it sends the rest, for up to 10 s.
@@ -295,25 +260,18 @@ func (f frame) body(lines []byte) []byte {
 
 // post sends a batch once. final reports that another attempt would be refused, too. Errors don't have the URL, whose query may be secret.
 func (w *Webhook) post(ctx context.Context, body []byte, key string) (final bool, err error) {
-	token, err := w.token()
-	if err != nil {
-		return false, err
-	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL, bytes.NewReader(body))
 	if err != nil {
 		return true, errors.New("webhookUrl is no URL")
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Idempotency-Key", key)
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
+	if err := w.endpoint().Authorize(r); err != nil {
+		return false, err
 	}
 	answer, err := w.client.Do(r)
 	if err != nil {
-		if u := (*url.Error)(nil); errors.As(err, &u) {
-			err = u.Err
-		}
-		return false, err
+		return false, webhook.WithoutURL(err)
 	}
 	_, _ = io.CopyN(io.Discard, answer.Body, maxReply) // so that the connection is used again
 	_ = answer.Body.Close()
