@@ -36,6 +36,7 @@ func (p *components) chain(answer http.Handler) http.Handler {
 		filter.Cluster(p.cfg.Multicluster.ClusterName, p.cfg.Multicluster.HostClusterName, "host"),
 		filter.Authorize(p.may),
 		p.auditing().Begin,
+		recordings{p}.refusing().Wrap,
 		filter.Route(p.kube),
 		filter.YAML,
 	)

@@ -45,6 +45,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/tenant"
+	"kapis.dev/ks-apiserver/pkg/terminal/recording"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -95,7 +96,8 @@ type components struct {
 	aggregated *aggregation // nil where it is off
 	// kubeOfUsers is the kube-apiserver that users' kubeconfigs name; nil where they name this server.
 	kubeOfUsers *kubeconfig.Kube
-	audit       *auditLog // nil where it is off
+	audit       *auditLog           // nil where it is off
+	recorder    *recording.Recorder // nil where terminals are not recorded
 
 	// feeds has each kind that this server itself watches, with whether it is known in full.
 	feeds []feed
@@ -112,7 +114,8 @@ func newComponents(ctx context.Context, cfg *config.Config, cluster *rest.Config
 	p := &components{cfg: cfg, cluster: cluster, kubernetes: version, drain: newDrain(), metrics: prometheus.NewRegistry()}
 	p.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, step := range []func(context.Context) error{
-		p.makeClients, p.makeAudit, p.makeStore, p.makeIdentity, p.makeProviders, p.makeAccounts, p.makeLogin, p.makeProxy, p.follow, p.makeAggregated,
+		p.makeClients, p.makeAudit, recordings{p}.open, p.makeStore, p.makeIdentity, p.makeProviders,
+		p.makeAccounts, p.makeLogin, p.makeProxy, p.follow, p.makeAggregated,
 	} {
 		if err := step(ctx); err != nil {
 			return p, err

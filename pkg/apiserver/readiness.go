@@ -31,6 +31,9 @@ func (p readiness) checks() []check {
 	if p.audit != nil {
 		all = append(all, check{name: "audit", fault: p.audit.fault})
 	}
+	if p.recorder != nil {
+		all = append(all, check{name: "terminal-recording", fault: p.recorder.Fault})
+	}
 	if p.redis != nil {
 		all = append(all, check{name: "redis", fault: p.redis.Fault})
 	}

@@ -366,7 +366,8 @@ func Default() *Config {
 		},
 		Multicluster: Multicluster{ClusterRole: "host", HostClusterName: "host"},
 		Terminal: Terminal{IdleTimeout: Duration(30 * time.Minute), MaxDuration: Duration(8 * time.Hour), Files: true, UploadFileLimit: 100 << 20,
-			Node: TerminalNode{Timeout: Seconds(10 * time.Minute), Profile: "sysadmin"}},
+			Node:      TerminalNode{Timeout: Seconds(10 * time.Minute), Profile: "sysadmin"},
+			Recording: defaultRecording()},
 		Kubeconfig: Kubeconfig{Client: "kubectl", AuthMode: KubeconfigExec, CertificateMaxAge: Duration(168 * time.Hour)},
 	}
 }

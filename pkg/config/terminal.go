@@ -26,6 +26,8 @@ type Terminal struct {
 	AllowedOrigins []string `json:"allowedOrigins,omitempty"`
 	// Node is the shells on nodes.
 	Node TerminalNode `json:"node"`
+	// Recording is what is recorded of shells.
+	Recording TerminalRecording `json:"recording"`
 
 	Image   any `json:"image" config:"unread"`
 	Timeout any `json:"timeout" config:"unread"`
@@ -62,6 +64,7 @@ const maxUploadFileLimit Bytes = 1 << 40
 
 func (t Terminal) check(fault func(format string, args ...any)) {
 	t.Node.check(fault)
+	t.Recording.check(fault)
 	for name, d := range map[string]Duration{"idleTimeout": t.IdleTimeout, "maxDuration": t.MaxDuration} {
 		if d < 0 || d > 0 && d < Duration(time.Second) {
 			fault("terminal.%s: %v is neither 0 nor at least 1s", name, time.Duration(d))

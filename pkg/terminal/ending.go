@@ -23,6 +23,7 @@ const (
 	CodeIdle        websocket.StatusCode = 4408 // nothing was typed for too long
 	CodeTime        websocket.StatusCode = 4409 // the session has lasted as long as one may
 	CodeNoUpgrade   websocket.StatusCode = 4503 // see ErrNoUpgrade
+	CodeUnrecorded  websocket.StatusCode = 4507 // the session must be recorded, and can't be any more
 )
 
 // Ending is why a session has ended.

@@ -127,7 +127,7 @@ func (e *encoder) encode(output []byte) []byte {
 		output = append(e.cut, output...)
 		e.cut = nil
 	}
-	if n := cutRune(output); n > 0 {
+	if n := CutRune(output); n > 0 {
 		e.cut = slices.Clone(output[len(output)-n:])
 		output = output[:len(output)-n]
 	}
@@ -154,8 +154,8 @@ func (e *encoder) frame(op string, text []byte) []byte {
 	return e.buf
 }
 
-// cutRune returns how many bytes at the end of p are the beginning of a character.
-func cutRune(p []byte) int {
+// CutRune returns how many bytes at the end of p are the beginning of a character.
+func CutRune(p []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(p); n++ {
 		if last := p[len(p)-n:]; utf8.RuneStart(last[0]) {
 			if utf8.FullRune(last) {

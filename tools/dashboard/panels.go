@@ -22,6 +22,7 @@ var rows = []struct{ title, prefix string }{
 	{"Sessions and tokens", "ks_signing_"},
 	{"Sessions and tokens", "ks_serviceaccount_"},
 	{"Authorization", "ks_authorization_"},
+	{"Terminals", "ks_terminal_"},
 	{"Controllers", "ks_"},
 }
 

@@ -132,6 +132,12 @@ func (o *openedNode) Respond(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.Stop()
+	rec, err := o.record(r, terminal.Subject{Node: o.shell.Node})
+	if err != nil {
+		web.WriteError(w, r, err)
+		return
+	}
+	defer rec.End(nil, 0, 0)
 	over = over.WithContext(authz.WithDecision(over.Context(), o.decision))
 	p := &nodePod{Nodes: o.Nodes, by: o.Executor, request: over}
 	// Also where making it has failed: it may be there in part.
@@ -154,7 +160,7 @@ func (o *openedNode) Respond(w http.ResponseWriter, r *http.Request) {
 	renewing.Go(func() { p.renew(ctx) })
 	defer renewing.Wait()
 	defer stop()
-	o.run(w, over, attach, p)
+	o.run(w, over, attach, p, rec)
 }
 
 // nodePod is the pod of one shell. It is a terminal.Executor that waits for the pod to run.

@@ -2,12 +2,14 @@ package terminal
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"time"
 
 	"github.com/coder/websocket"
 	"k8s.io/klog/v2"
 
+	"kapis.dev/ks-apiserver/pkg/audit"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/terminal"
@@ -30,11 +32,48 @@ func (o *opened) Respond(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.Stop()
-	o.run(w, over, within(s.Context(), o.exec), o.Executor)
+	info := request.InfoFrom(o.exec.Context())
+	rec, err := o.record(r, terminal.Subject{Namespace: info.Namespace, Pod: info.Name, Container: o.exec.URL.Query().Get("container")})
+	if err != nil {
+		web.WriteError(w, r, err)
+		return
+	}
+	defer rec.End(nil, 0, 0)
+	o.run(w, over, within(s.Context(), o.exec), o.Executor, rec)
 }
 
+// record begins the recording of a terminal, whose subject is completed by what is known of the request r.
+func (h *V1alpha2) record(r *http.Request, s terminal.Subject) (terminal.Recording, error) {
+	if h.Recorder == nil {
+		return unrecorded{}, nil
+	}
+	ctx, event := r.Context(), audit.From(r.Context())
+	u := request.UserFrom(ctx)
+	s.User, s.UID, s.Source = u.GetName(), u.GetUID(), request.SourceFrom(ctx)
+	if s.Source == "" {
+		s.Source, _, _ = net.SplitHostPort(r.RemoteAddr)
+	}
+	if event != nil {
+		s.AuditID = event.ID
+	}
+	rec, err := h.Recorder.Begin(ctx, s)
+	if err == nil {
+		event.Annotate(annotation+"recording", rec.ID())
+	}
+	return rec, err
+}
+
+// unrecorded is the recording of a terminal that is not recorded.
+type unrecorded struct{}
+
+func (unrecorded) ID() string { return "" }
+func (unrecorded) Over(r *http.Request, by terminal.Executor) (*http.Request, terminal.Executor) {
+	return r, by
+}
+func (unrecorded) End(*terminal.Ending, int64, int64) {}
+
 // run upgrades the connection of r, and returns when the command that exec asks for, and with it the terminal, has ended.
-func (h *V1alpha2) run(w http.ResponseWriter, r, exec *http.Request, by terminal.Executor) {
+func (h *V1alpha2) run(w http.ResponseWriter, r, exec *http.Request, by terminal.Executor, rec terminal.Recording) {
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // checkOrigin has verified it
 	if err != nil {
 		return // it has been answered
@@ -45,8 +84,9 @@ func (h *V1alpha2) run(w http.ResponseWriter, r, exec *http.Request, by terminal
 	user := request.UserFrom(r.Context()).GetName()
 	container := exec.URL.Query().Get("container")
 	klog.InfoS("terminal opened", "user", user, "namespace", info.Namespace, "pod", info.Name, "container", container)
-	e := session.Run(exec, by)
+	e := session.Run(rec.Over(exec, by))
 	in, out := session.Bytes()
+	rec.End(e, in, out)
 	klog.InfoS("terminal ended", "user", user, "namespace", info.Namespace, "pod", info.Name, "container", container,
 		"code", int(e.Code), "exit", e.Exit, "bytesIn", in, "bytesOut", out, "lasted", time.Since(begun).Round(time.Millisecond))
 }

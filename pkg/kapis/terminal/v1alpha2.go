@@ -40,6 +40,8 @@ type V1alpha2 struct {
 	UploadLimit int64
 	// AllowedOrigins are the origins of the pages that may open terminals; see checkOrigin.
 	AllowedOrigins []string
+	// Recorder records terminals; nil where none is recorded.
+	Recorder terminal.Recorder
 	// Idle and Max limit a terminal; see terminal.Options.
 	Idle, Max time.Duration
 }

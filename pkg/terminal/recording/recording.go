@@ -1,0 +1,471 @@
+package recording
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/terminal"
+)
+
+const (
+	// piece is how much output, in bytes, one event has at most.
+	piece = 4 << 10
+	// keptBuffer is the capacity above which a buffer is not kept after a burst.
+	keptBuffer = 16 << 10
+)
+
+// recording is that of one session. It is a terminal.Recording.
+type recording struct {
+	of     *Recorder
+	id     string
+	began  time.Time
+	opened chan error    // has one element: how opening ended
+	wake   chan struct{} // has an element while there may be something to write
+	room   chan struct{} // has an element when there may be room again
+	done   chan struct{} // closed by End
+	lost   chan struct{} // closed by fail
+
+	mu      sync.Mutex
+	subject terminal.Subject
+	out, in text
+	size    terminal.Size
+	header  []byte // of the cast, until it is written; nil before the first event
+	begun   bool   // there was an event
+	buf     []byte // events that wait
+	spare   []byte
+	waiting int   // bytes in buf, and of what is being written
+	length  int64 // of the cast, with what waits
+	missing int   // bytes of events that were left out since the last marker
+	cut     bool  // something was left out
+	full    bool  // the limit of a cast is reached
+	flush   *time.Timer
+	ended   bool
+	end     ended
+	failure error
+	cancel  context.CancelCauseFunc // ends the session
+
+	life context.Context // ends when nothing more is written
+	die  context.CancelFunc
+}
+
+// ended is how a session has ended; its Ending is nil if it was never opened.
+type ended struct {
+	*terminal.Ending
+	at      time.Time
+	in, out int64
+}
+
+var (
+	errRecordingLost = errors.New("the recording of this terminal is lost")
+	errNoRoom        = errors.New("more is shown in all terminals than can be written")
+)
+
+func newRecording(of *Recorder, id string, s terminal.Subject) *recording {
+	rec := &recording{of: of, id: id, began: of.Now(), subject: s, size: terminal.Size{Width: defaultWidth, Height: defaultHeight},
+		opened: make(chan error, 1), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
+		done: make(chan struct{}), lost: make(chan struct{})}
+	rec.life, rec.die = context.WithCancel(of.ending)
+	rec.out.code, rec.in.code = codeOutput, codeInput
+	if len(of.Redact) > 0 {
+		rec.out.redact, rec.in.redact = &redactor{patterns: of.Redact}, &redactor{patterns: of.Redact}
+	}
+	return rec
+}
+
+// ID implements terminal.Recording.
+func (rec *recording) ID() string { return rec.id }
+
+// Over implements terminal.Recording.
+func (rec *recording) Over(r *http.Request, by terminal.Executor) (*http.Request, terminal.Executor) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if info := request.InfoFrom(ctx); info != nil {
+		rec.subject.Namespace, rec.subject.Pod, rec.subject.Container = info.Namespace, info.Name, r.URL.Query().Get("container")
+	}
+	rec.cancel = cancel
+	if rec.failure != nil {
+		rec.endSession()
+	}
+	return r.WithContext(ctx), &executor{rec, by}
+}
+
+// endSession ends the session, in the mode Strict. It is called with mu held.
+func (rec *recording) endSession() {
+	if rec.of.Strict && rec.cancel != nil {
+		rec.cancel(&terminal.Ending{Code: terminal.CodeUnrecorded, Exit: -1,
+			Reason: "this terminal can't be recorded any more, and must be"})
+	}
+}
+
+// fail ends the recording before the session, for which nothing more is recorded.
+func (rec *recording) fail(err error) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	rec.failHere(err)
+}
+
+// failHere is fail with mu held.
+func (rec *recording) failHere(err error) {
+	if rec.failure != nil {
+		return
+	}
+	rec.failure = err
+	close(rec.lost)
+	rec.of.held.Add(-int64(rec.waiting))
+	rec.buf, rec.spare, rec.waiting = nil, nil, 0
+	rec.die()
+	rec.endSession()
+}
+
+// End implements terminal.Recording. The rest is written afterwards.
+func (rec *recording) End(e *terminal.Ending, in, out int64) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if rec.ended {
+		return
+	}
+	rec.flushHeld()
+	for _, t := range rec.texts() {
+		if rest := t.rest(); rest != "" {
+			rec.add(t.code, rest)
+		}
+	}
+	if e != nil {
+		rec.beginCast()
+	}
+	if rec.missing > 0 && !rec.full && rec.failure == nil {
+		rec.enqueue(rec.marker(rec.of.Now().Sub(rec.began)))
+	}
+	rec.ended, rec.end = true, ended{e, rec.of.Now(), in, out}
+	if rec.flush != nil {
+		rec.flush.Stop()
+	}
+	if rec.cancel != nil {
+		rec.cancel(nil)
+	}
+	close(rec.done)
+	late := time.AfterFunc(finishTimeout, rec.die)
+	context.AfterFunc(rec.life, func() { late.Stop() })
+}
+
+// texts are the output and the input.
+func (rec *recording) texts() [2]*text { return [...]*text{&rec.out, &rec.in} }
+
+// text turns bytes into the text of events.
+type text struct {
+	code   byte   // of the events
+	part   []byte // the beginning of a character whose rest has not arrived
+	redact *redactor
+}
+
+// whole returns the text of p as far as it is known.
+func (t *text) whole(p []byte) string {
+	if t.redact != nil {
+		p = t.redact.add(p)
+	}
+	return t.valid(p)
+}
+
+// valid returns p as valid UTF-8. A character that is cut waits for its rest.
+func (t *text) valid(p []byte) string {
+	if len(t.part) > 0 {
+		p = append(t.part, p...)
+		t.part = nil
+	}
+	if n := terminal.CutRune(p); n > 0 {
+		t.part = append([]byte(nil), p[len(p)-n:]...)
+		p = p[:len(p)-n]
+	}
+	return strings.ToValidUTF8(string(p), "\uFFFD")
+}
+
+// rest returns what was left at the end.
+func (t *text) rest() string {
+	rest := strings.ToValidUTF8(string(t.part), "\uFFFD")
+	t.part = nil
+	return rest
+}
+
+// put records p. In the mode Strict it waits for room, and fails where nothing can be recorded any more.
+func (rec *recording) put(t *text, p []byte) error {
+	for len(p) > 0 {
+		n := min(len(p), piece)
+		if err := rec.putPiece(t, p[:n]); err != nil {
+			return err
+		}
+		p = p[n:]
+	}
+	return nil
+}
+
+func (rec *recording) putPiece(t *text, p []byte) error {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if err := rec.await(); err != nil {
+		return err
+	}
+	if s := t.whole(p); s != "" {
+		rec.add(t.code, s)
+	}
+	if t.redact != nil && t.redact.waiting() && !rec.ended {
+		if rec.flush == nil {
+			rec.flush = time.AfterFunc(hold, rec.flushLate)
+		} else {
+			rec.flush.Reset(hold)
+		}
+	}
+	return nil
+}
+
+// await waits for room in the mode Strict. It is called with mu held, which it releases meanwhile.
+func (rec *recording) await() error {
+	if !rec.of.Strict {
+		return nil
+	}
+	var late *time.Timer
+	for rec.failure == nil && (rec.waiting > maxWaiting/2 || rec.of.held.Load() > maxHeld/2) {
+		if late == nil {
+			late = time.NewTimer(stall)
+			defer late.Stop()
+		}
+		rec.mu.Unlock()
+		select {
+		case <-rec.room:
+		case <-rec.lost:
+		case <-time.After(10 * time.Millisecond): // room that others made
+		case <-late.C:
+			rec.lose(fmt.Errorf("what is shown was not written for %v", stall))
+		}
+		rec.mu.Lock()
+	}
+	if rec.failure != nil {
+		return errRecordingLost
+	}
+	return nil
+}
+
+// lose is fail, and tells administrators.
+func (rec *recording) lose(err error) {
+	rec.of.failed(rec.id, err)
+	rec.fail(err)
+}
+
+// flushLate records what was held for long enough.
+func (rec *recording) flushLate() {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if !rec.ended {
+		rec.flushHeld()
+	}
+}
+
+func (rec *recording) flushHeld() {
+	for _, t := range rec.texts() {
+		if t.redact == nil {
+			continue
+		}
+		if p := t.redact.flush(); len(p) > 0 {
+			if s := t.valid(p); s != "" {
+				rec.add(t.code, s)
+			}
+		}
+	}
+}
+
+// resize records the size of the terminal.
+func (rec *recording) resize(size terminal.Size) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if !rec.begun {
+		rec.size = size // that of the header
+		return
+	}
+	if size != rec.size {
+		rec.size = size
+		rec.add(codeResize, fmt.Sprintf("%dx%d", size.Width, size.Height))
+	}
+}
+
+// add queues an event, or leaves it out. It is called with mu held.
+func (rec *recording) add(code byte, data string) {
+	if rec.failure != nil || rec.ended {
+		return
+	}
+	rec.beginCast()
+	after := rec.of.Now().Sub(rec.began)
+	line := appendEvent(nil, after, code, data)
+	var marker []byte
+	if rec.missing > 0 {
+		marker = rec.marker(after)
+	}
+	n := len(marker) + len(line)
+	switch {
+	case rec.full || rec.length+int64(n) > rec.of.limit:
+		rec.leaveOut(cutLimit, len(line))
+		if !rec.full {
+			rec.full = true
+			rec.enqueue(rec.marker(after))
+			rec.missing = 0
+		}
+		if rec.of.Strict {
+			rec.endFull()
+		}
+		return
+	case !rec.reserve(n):
+		rec.leaveOut(cutFull, len(line))
+		if rec.of.Strict { // there was room a moment ago: many recordings write at once
+			rec.failHere(errNoRoom)
+		}
+		return
+	}
+	rec.missing = 0
+	rec.queue(marker)
+	rec.queue(line)
+}
+
+// beginCast makes the header before the first event.
+func (rec *recording) beginCast() {
+	if rec.begun {
+		return
+	}
+	rec.begun = true
+	rec.header = appendHeader(nil, rec.size, rec.began, title(rec.subject))
+	rec.length = int64(len(rec.header))
+}
+
+// endFull ends a session whose recording has the size that one may have.
+func (rec *recording) endFull() {
+	if rec.cancel != nil {
+		rec.cancel(&terminal.Ending{Code: terminal.CodeUnrecorded, Exit: -1,
+			Reason: fmt.Sprintf("the recording of this terminal has %d MiB, as many as one may have: open another one", rec.of.limit>>20)})
+	}
+}
+
+// leaveOut counts an event that is not recorded.
+func (rec *recording) leaveOut(reason string, n int) {
+	if rec.missing == 0 && (reason != cutLimit || !rec.full) {
+		rec.of.metrics.cuts.WithLabelValues(reason).Inc()
+	}
+	rec.missing += n
+	rec.cut = true
+}
+
+// marker returns the event that tells of a gap.
+func (rec *recording) marker(after time.Duration) []byte {
+	return appendEvent(nil, after, codeMarker, fmt.Sprintf("cut: %d bytes are missing here", rec.missing))
+}
+
+// reserve takes room for n bytes that wait, if there is.
+func (rec *recording) reserve(n int) bool {
+	if rec.waiting+n > maxWaiting {
+		return false
+	}
+	if rec.of.held.Add(int64(n)) > maxHeld {
+		rec.of.held.Add(-int64(n))
+		return false
+	}
+	rec.waiting += n
+	return true
+}
+
+// enqueue queues a line for which there is always room: there are two in a recording at most.
+func (rec *recording) enqueue(line []byte) {
+	rec.of.held.Add(int64(len(line)))
+	rec.waiting += len(line)
+	rec.queue(line)
+}
+
+func (rec *recording) queue(line []byte) {
+	rec.buf = append(rec.buf, line...)
+	rec.length += int64(len(line))
+	signal(rec.wake)
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// executor runs a command, and records it.
+type executor struct {
+	rec *recording
+	by  terminal.Executor
+}
+
+// Exec implements terminal.Executor.
+func (e *executor) Exec(r *http.Request, s terminal.Streams) error {
+	ended := make(chan struct{})
+	defer close(ended)
+	if s.Stdout != nil {
+		s.Stdout = &shown{e.rec, s.Stdout}
+	}
+	if s.Stdin != nil && e.rec.of.Input {
+		s.Stdin = &typed{e.rec, s.Stdin}
+	}
+	if s.Sizes != nil {
+		s.Sizes = e.rec.sizes(s.Sizes, ended)
+	}
+	return e.by.Exec(r, s)
+}
+
+// shown records output before it is shown.
+type shown struct {
+	rec *recording
+	to  io.Writer
+}
+
+// Write records p and writes it.
+func (s *shown) Write(p []byte) (int, error) {
+	if err := s.rec.put(&s.rec.out, p); err != nil {
+		return 0, err
+	}
+	return s.to.Write(p)
+}
+
+// typed records input before the process gets it.
+type typed struct {
+	rec  *recording
+	from io.Reader
+}
+
+// Read reads input and records it.
+func (t *typed) Read(p []byte) (int, error) {
+	n, err := t.from.Read(p)
+	if n > 0 {
+		if lost := t.rec.put(&t.rec.in, p[:n]); lost != nil {
+			return 0, lost
+		}
+	}
+	return n, err
+}
+
+// sizes passes sizes on, of which the last one counts, until the command has ended.
+func (rec *recording) sizes(from <-chan terminal.Size, ended <-chan struct{}) <-chan terminal.Size {
+	to := make(chan terminal.Size, 1)
+	go func() {
+		for {
+			select {
+			case <-ended:
+				return
+			case size := <-from:
+				rec.resize(size)
+				select {
+				case <-to:
+				default:
+				}
+				to <- size
+			}
+		}
+	}()
+	return to
+}
