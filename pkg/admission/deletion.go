@@ -116,8 +116,8 @@ func (q deletionCheck) isHome(at authz.BindingScope, workspace string) bool {
 	return false
 }
 
-// ownersChange checks the owners of an object: the garbage collector deletes an object that has lost its owners, no matter who wrote them. So
-// only callers who may delete the object may write them, and a change of them on an existing object is checked as its deletion.
+// ownersChange checks the owners of an object: the garbage collector deletes an object that has lost its owners, no matter who wrote them.
+// So only callers who may delete the object may write them, and a change of them on an existing object is checked as its deletion.
 // kube-apiserver's own rule is about blockOwnerDeletion alone.
 func (q *escalationCheck) ownersChange() error {
 	now, old := q.now.Metadata.Owners, q.old.Metadata.Owners

@@ -107,9 +107,9 @@ func secureConfig(certificate func() (*tls.Certificate, error), peers *clientCA,
 	return served
 }
 
-// serve answers requests until ctx is done, then drains. For delay only /readyz fails, and connections are closed after their answer, so that
-// load balancers and clients go elsewhere before connections are refused. Then the ports close, streams are ended, and open requests may finish
-// for drainTimeout.
+// serve answers requests until ctx is done, then drains. For delay only /readyz fails, and connections are closed after their answer, so
+// that load balancers and clients go elsewhere before connections are refused. Then the ports close, streams are ended, and open requests
+// may finish for drainTimeout.
 func serve(ctx context.Context, handler http.Handler, listeners []net.Listener, d *drain, delay time.Duration) error {
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()

@@ -295,8 +295,8 @@ type Kubeconfig struct {
 
 	// AuthMode is exec, oidc-token, webhook-token or client-certificate; exec. With exec a kubeconfig has no credential, the plugin kubectl-ks
 	// logs in to this server. With oidc-token and webhook-token it does too, for requests to kube-apiserver itself, which trusts this
-	// server's ID tokens, or asks it about access tokens. With client-certificate a kubeconfig has a certificate of the user for kube-apiserver itself, which can't be revoked before it
-	// expires.
+	// server's ID tokens, or asks it about access tokens. With client-certificate a kubeconfig has a certificate of the user for
+	// kube-apiserver itself, which can't be revoked before it expires.
 	AuthMode string `json:"authMode"`
 	// CertificateMaxAge is the life of such a certificate; 168h. It is renewed after two thirds of it.
 	CertificateMaxAge Duration `json:"certificateMaxAge"`

@@ -21,8 +21,8 @@ type Authentication struct {
 	// Authenticator verifies the credentials. It returns an anonymous user where that is wanted: a request for which it returns no user is
 	// answered with 401.
 	Authenticator authenticator.Request
-	// VerifiesItself reports whether an endpoint verifies the credentials of a request itself (the token endpoint, whose Authorization header may be
-	// a client's). Such requests go on as anonymous ones, with the header left in. Nil means that there are none.
+	// VerifiesItself reports whether an endpoint verifies the credentials of a request itself (the token endpoint, whose Authorization header
+	// may be a client's). Such requests go on as anonymous ones, with the header left in. Nil means that there are none.
 	VerifiesItself func(*request.Info) bool
 	// Headers and Prefixes are names of headers, besides the usual ones, by which proxies in front of Kubernetes state an identity. Clients
 	// may not send them: they are removed.

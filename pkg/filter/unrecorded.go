@@ -70,8 +70,8 @@ func isUnrecorded(method string, i *request.Info) bool {
 
 func isProxied(i *request.Info) bool { return i.Subresource == "proxy" || i.Verb == "proxy" }
 
-// kubeletReads are what kubelet shows at these paths, below which it runs nothing. At others, such as exec, run and attach, it runs commands
-// in the containers of its node.
+// kubeletReads are what kubelet shows at these paths, below which it runs nothing. At others, such as exec, run and attach, it runs
+// commands in the containers of its node.
 var kubeletReads = []string{"metrics", "stats", "pods", "healthz", "configz"}
 
 // readsKubelet reports whether a request to a node's proxy only reads.

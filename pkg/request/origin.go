@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Origins are the origins of pages (RFC 6454, 6.2), as in https://console.example:30880, that count as this server's own besides that of the
-// address that a request itself names: browsers send requests of the console's pages with the console's origin.
+// Origins are the origins of pages (RFC 6454, 6.2), as in https://console.example:30880, that count as this server's own besides that of
+// the address that a request itself names: browsers send requests of the console's pages with the console's origin.
 type Origins []string
 
 // ParseOrigin returns an origin in the form in which browsers write it: scheme and host in lower case, without the scheme's own port.

@@ -43,8 +43,8 @@ type Options struct {
 	RecheckEvery time.Duration
 	// Drain ends all long requests, cleanly, when it is done. Nil means never.
 	Drain context.Context
-	// CloseTimeout is how long a client may take to receive the end of its stream, and how long one side of an upgraded connection may stay open
-	// after the other has closed (DefaultCloseTimeout).
+	// CloseTimeout is how long a client may take to receive the end of its stream, and how long one side of an upgraded connection may stay
+	// open after the other has closed (DefaultCloseTimeout).
 	CloseTimeout time.Duration
 	// Progress is how long a client may take to receive one write (DefaultProgress).
 	Progress time.Duration

@@ -22,8 +22,8 @@ func reducedPaths() []query.Path {
 	}
 }
 
-// ReducedQuery returns the query that a caller with only a partial list may run on all objects of a kind: a caller who may invite members may
-// read the names of users. It is nil if there is none, or if the query would reveal more.
+// ReducedQuery returns the query that a caller with only a partial list may run on all objects of a kind: a caller who may invite members
+// may read the names of users. It is nil if there is none, or if the query would reveal more.
 func (m *Members) ReducedQuery(ctx context.Context, gr schema.GroupResource, asked url.Values) (*query.Query, error) {
 	if gr.Group != iamGroup || gr.Resource != "users" {
 		return nil, nil //nolint:nilnil // nil is nothing

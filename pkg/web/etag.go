@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// HasTag reports whether a client has what an entity tag stands for: whether If-None-Match names the tag, weakly compared, or is * (RFC 9110, 13.1.2).
+// HasTag reports whether a client has what an entity tag stands for: whether If-None-Match names the tag, weakly compared, or is * (RFC
+// 9110, 13.1.2).
 func HasTag(h http.Header, tag string) bool {
 	for _, list := range h["If-None-Match"] {
 		if list == tag || listsTag(list, strings.TrimPrefix(tag, "W/")) {

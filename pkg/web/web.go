@@ -14,8 +14,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// MetadataPartialList is the key of a route's metadata that, with the value true, says that the handler restricts its list to the partial list
-// that the decision in the context allows (authz.PartialList). Any other route refuses a caller who may not see all of a list.
+// MetadataPartialList is the key of a route's metadata that, with the value true, says that the handler restricts its list to the partial
+// list that the decision in the context allows (authz.PartialList). Any other route refuses a caller who may not see all of a list.
 const MetadataPartialList = "part"
 
 // MetadataWatch is the key of a route's metadata that, with the value true, says that the handler answers a watch as one. Any other route

@@ -11,9 +11,9 @@ import (
 )
 
 // loadV2 merges the two documents. Neither is decoded, because kube-apiserver's has several megabytes: our members are inserted into the
-// objects of the other; and of two protobuf messages that are written one after the other, every reader makes their union (Protocol Buffers,
-// "Last One Wins": embedded messages are merged, repeated fields appended). Where both describe a path, such as /version/, kube-apiserver's
-// member stays alone, since a strict reader refuses a document with two members of one name (RFC 7493, 2.3).
+// objects of the other; and of two protobuf messages that are written one after the other, every reader makes their union (Protocol
+// Buffers, "Last One Wins": embedded messages are merged, repeated fields appended). Where both describe a path, such as /version/,
+// kube-apiserver's member stays alone, since a strict reader refuses a document with two members of one name (RFC 7493, 2.3).
 func loadV2(up *upstream, own *documents, f format) func(context.Context, *document) (*document, error) {
 	return func(ctx context.Context, before *document) (*document, error) {
 		etag := ""

@@ -18,8 +18,8 @@ const (
 	nameField        protowire.Number = 1 // of NamedPathItem, NamedSchema and NamedParameter
 )
 
-// protobufWithout returns this server's document as protobuf, without what doc, a Document of kube-apiserver's, has members of the same name
-// for. Of doc only the names are decoded.
+// protobufWithout returns this server's document as protobuf, without what doc, a Document of kube-apiserver's, has members of the same
+// name for. Of doc only the names are decoded.
 func (d *documents) protobufWithout(doc []byte) ([]byte, error) {
 	there := map[protowire.Number]map[string]bool{pathsField: {}, definitionsField: {}, parametersField: {}}
 	err := eachMessage(doc, func(of protowire.Number, object []byte) error {

@@ -9,8 +9,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// partialList returns the partial list of r: the namespaces and the workspaces in which the same list is allowed. It is computed from the index,
-// and cached until the next change of the index.
+// partialList returns the partial list of r: the namespaces and the workspaces in which the same list is allowed. It is computed from the
+// index, and cached until the next change of the index.
 func (x *Index) partialList(u user.Info, r *request.Info, b uint16) *authz.PartialList {
 	key := newPartialKey(u, r)
 	changes := x.changes.Load()

@@ -23,8 +23,8 @@ func BasicAuth(user, password string, next http.Handler) http.Handler {
 	})
 }
 
-// CheckError checks the result of a request: no error if code is 0, and otherwise a Status of that code, with the words in it and none of the
-// secrets.
+// CheckError checks the result of a request: no error if code is 0, and otherwise a Status of that code, with the words in it and none of
+// the secrets.
 func CheckError(t testing.TB, err error, code int, words string, secrets ...string) {
 	t.Helper()
 	if code == 0 {

@@ -66,8 +66,8 @@ func (p *Page) List() *Answer {
 	return &Answer{page: p, form: "list", head: p.begin(head)}
 }
 
-// Native returns the answer as kube-apiserver lists objects: a client that follows continue, as kubectl does, gets all pages. next is what it
-// says, empty on the last page.
+// Native returns the answer as kube-apiserver lists objects: a client that follows continue, as kubectl does, gets all pages. next is what
+// it says, empty on the last page.
 func (p *Page) Native(next string) *Answer {
 	head := make([]byte, 0, 256+len(p.Facets))
 	head = rawjson.AppendString(append(head, `{"kind":`...), p.Kind.Kind+"List")
