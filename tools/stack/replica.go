@@ -46,6 +46,11 @@ func (s *Stack) ReplicaWithEnv(ctx context.Context, env []string, extra ...strin
 	return s.replica(ctx, nil, env, extra)
 }
 
+// LoggedReplicaWithEnv is both.
+func (s *Stack) LoggedReplicaWithEnv(ctx context.Context, log io.Writer, env []string, extra ...string) (*Replica, error) {
+	return s.replica(ctx, log, env, extra)
+}
+
 func (s *Stack) replica(ctx context.Context, log io.Writer, env, extra []string) (*Replica, error) {
 	cmd, err := s.command("ks-apiserver")
 	if err != nil {
