@@ -34,6 +34,8 @@ func (s *Server) endpoints() []endpoint {
 			"ask a person to let a client in (RFC 6749, 3.1; OpenID Connect Core 1.0, 3.1.2)"},
 		{"/token", post, "token_endpoint", true, s.tokenEndpoint.Serve, "token",
 			"exchange a grant for tokens (RFC 6749, 3.2); parameters as a form"},
+		{"/login/{provider}", post, "", false, s.tokenEndpoint.ServeProviderLogin, "login-at-password",
+			"the password grant at an identity provider, as clients of release 3.4 ask for it; parameters as a form"},
 		{"/device_authorization", post, "device_authorization_endpoint", false, s.devices.ServeAuthorization, "device-authorization",
 			"begin the login of a device (RFC 8628, 3.1)"},
 		{"/revoke", post, "revocation_endpoint", true, s.revocation.Serve, "revoke",

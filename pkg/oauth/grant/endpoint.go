@@ -79,10 +79,31 @@ const leastLife = 600 * time.Second
 
 // Serve answers a token request.
 func (e *Endpoint) Serve(req *restful.Request) (any, error) {
-	r := req.Request
+	return e.serve(req.Request, func() (protocol.Form, error) { return protocol.ReadForm(req.Request) })
+}
+
+// ServeProviderLogin answers the password grant of clients of release 3.4, whose path names the identity provider.
+func (e *Endpoint) ServeProviderLogin(req *restful.Request) (any, error) {
+	return e.serve(req.Request, func() (protocol.Form, error) {
+		f, err := protocol.ReadForm(req.Request)
+		if err != nil {
+			return nil, err
+		}
+		for name, value := range map[string]string{"grant_type": "password", "provider": req.PathParameter("provider")} {
+			if said := f[name]; said != "" && said != value {
+				return nil, protocol.Refuse(protocol.InvalidRequest, "The parameter "+name+" says something else than the path.")
+			}
+			f[name] = value
+		}
+		return f, nil
+	})
+}
+
+// serve answers a token request with the parameters that read returns.
+func (e *Endpoint) serve(r *http.Request, read func() (protocol.Form, error)) (any, error) {
 	name := "none"
 	t, err := func() (*Response, error) {
-		f, err := protocol.ReadForm(r)
+		f, err := read()
 		if err != nil {
 			return nil, err
 		}
