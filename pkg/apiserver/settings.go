@@ -16,8 +16,12 @@ func (p routes) configService() *restful.WebService {
 	if t := p.cfg.Terminal; t.Files {
 		terminals = &kapisconfig.Terminal{UploadFileLimit: resource.NewQuantity(int64(t.UploadFileLimit), resource.BinarySI).String()}
 	}
+	var gpus []kapisconfig.GPUKind
+	for _, k := range p.cfg.GPU.Offered() {
+		gpus = append(gpus, kapisconfig.GPUKind{ResourceName: k.ResourceName, ResourceType: k.ResourceType, Default: k.Default})
+	}
 	return kapisconfig.Handler{
-		Terminal: terminals, Auditing: p.audit != nil && p.audit.recent != nil,
+		Terminal: terminals, GPUKinds: gpus, Auditing: p.audit != nil && p.audit.recent != nil,
 		Multicluster: kapisconfig.Multicluster{ClusterRole: fleet.ClusterRole, HostClusterName: fleet.HostClusterName,
 			ClusterName: fleet.ClusterName},
 		OAuth: &kapisconfig.OAuth{

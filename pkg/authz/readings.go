@@ -104,11 +104,22 @@ func asExec(r *request.Info) *request.Info {
 	return now
 }
 
-// withPresentNames returns r with the present names of resources of iam.kubesphere.io/v1alpha2, and a terminal as what it does, or r
-// itself if it has no other.
+// isOlderSetting reports whether r is for configs/gpu/kinds, which is one of the configs, with a longer path.
+func isOlderSetting(r *request.Info) bool {
+	return r != nil && r.APIGroup == "config.kubesphere.io" && r.APIVersion == "v1alpha2" && !r.IsKubernetes && r.IsResource && r.Verb == "get" &&
+		r.Resource == "configs" && r.Name == "gpu" && r.Subresource == "kinds" && r.Workspace == "" && r.Namespace == ""
+}
+
+// withPresentNames returns r with the present names of what older clients ask for, and a terminal as what it does, or r itself if it has no
+// other.
 func withPresentNames(r *request.Info) *request.Info {
 	if exec := asExec(r); exec != nil {
 		return exec
+	}
+	if isOlderSetting(r) {
+		now := *r
+		now.Subresource = ""
+		return &now
 	}
 	if r == nil || r.APIGroup != groupIAM || r.APIVersion != "v1alpha2" || r.IsKubernetes || !r.IsResource {
 		return r

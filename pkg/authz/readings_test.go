@@ -31,6 +31,8 @@ func TestOlderNamesMeanWhatTheyAreCalledNow(t *testing.T) {
 		"/kapis/iam.kubesphere.io/v1alpha2/watch/clustermembers/b/clusterroles":            "clustermembers b clusterroles",
 		"/kapis/iam.kubesphere.io/v1alpha2/members/b/roles":                                "members b ",
 		"/kapis/iam.kubesphere.io/v1beta1/clustermembers/b/clusterroles":                   "clustermembers b clusterroles",
+		"/kapis/config.kubesphere.io/v1alpha2/configs/gpu/kinds":                           "configs gpu ",
+		"/kapis/config.kubesphere.io/v1alpha2/configs/oauth/kinds":                         "configs oauth kinds",
 		"/kapis/iam.kubesphere.io/v1alpha2/users/b/password":                               "users b password",
 		"/kapis/iam.kubesphere.io/v1alpha2/members":                                        "members  ",
 		"/kapis/iam.kubesphere.io/v1beta1/namespaces/a/members":                            "members  ",

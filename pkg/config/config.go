@@ -39,6 +39,8 @@ type Config struct {
 	Kubeconfig Kubeconfig `json:"kubeconfig"`
 	// Terminal is the shells in containers.
 	Terminal Terminal `json:"terminal"`
+	// GPU is what clients of release 3.4 offer as graphics processors.
+	GPU GPU `json:"gpu"`
 	// Experimental changes what kube-apiserver is asked for.
 	Experimental Experimental `json:"experimental"`
 
@@ -327,7 +329,6 @@ type Unread struct {
 	EdgeRuntime  any `json:"edgeruntime" config:"unread"`
 	Metering     any `json:"metering" config:"unread"`
 	Gateway      any `json:"gateway" config:"unread"`
-	GPU          any `json:"gpu" config:"unread"`
 }
 
 // Default returns the configuration of an empty file.

@@ -59,6 +59,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	c.Authorization.validate(fault)
+	c.GPU.validate(fault)
 	c.Resources.validate(fault)
 	c.Experimental.validate(fault)
 	c.Auditing.validate(c.Ignored, fault)

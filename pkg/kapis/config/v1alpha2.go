@@ -19,6 +19,8 @@ type Handler struct {
 	IdentityProviders *IdentityProviders
 	// OAuth answers the login page; nil for no such route.
 	OAuth *OAuth
+	// GPUKinds are the resources that older clients offer as graphics processors of a container.
+	GPUKinds []GPUKind
 	// Settings are the routes of settings that change while the platform runs; nil for none.
 	Settings *Settings
 }
@@ -42,11 +44,20 @@ type Terminal struct {
 	UploadFileLimit string `json:"uploadFileLimit"`
 }
 
+// GPUKind is a resource of nodes that stands for graphics processors.
+type GPUKind struct {
+	ResourceName string `json:"resourceName"`
+	ResourceType string `json:"resourceType"`
+	Default      bool   `json:"default"`
+}
+
 // V1alpha2 returns the routes of config.kubesphere.io/v1alpha2.
 func (h Handler) V1alpha2() *restful.WebService {
 	ws := new(restful.WebService).Path("/kapis/config.kubesphere.io/v1alpha2").Produces(restful.MIME_JSON)
 	ws.Route(ws.GET("/configs/configz").To(web.Handle(h.configz)).
 		Doc("what this cluster is in a fleet, and how large uploads may be").Operation("getMulticlusterConfiguration").Writes(configz{}))
+	ws.Route(ws.GET("/configs/gpu/kinds").To(web.Handle(h.gpuKinds)).
+		Doc("which resources of nodes are graphics processors").Operation("getGPUKinds").Writes([]GPUKind{}))
 	if h.IdentityProviders != nil {
 		h.IdentityProviders.mount(ws)
 	}
@@ -62,4 +73,9 @@ func (h Handler) V1alpha2() *restful.WebService {
 
 func (h Handler) configz(*restful.Request) (any, error) {
 	return configz{h.Multicluster, h.Terminal, h.Auditing}, nil
+}
+
+// gpuKinds answers with a bare array, as clients of release 3.4 expect.
+func (h Handler) gpuKinds(*restful.Request) (any, error) {
+	return append([]GPUKind{}, h.GPUKinds...), nil
 }
