@@ -85,6 +85,7 @@ func (h *Handler) WebService(version string) *restful.WebService {
 		h.mountReads(ws, templatesKind, "V1alpha2")
 		h.mountMembers(ws, "V1alpha2")
 		h.mountTemplateWrites(ws, workspaces, "WorkspaceV1alpha2")
+		mountEmpty(ws)
 	}
 	return ws
 }
@@ -118,6 +119,28 @@ func (h *Handler) mountReads(ws *restful.WebService, workspaces schema.GroupVers
 	const placed = "/workspaces/{workspace}/clusters"
 	ws.Route(describe(ws, withQuery(ws, ws.GET(placed).To(web.Handle(h.placed)).Operation("listWorkspaceClusters"+version).
 		Doc("The clusters that a workspace is placed in")), placed))
+}
+
+// mountEmpty adds the lists of what no workspace has any more. They are empty, so that pages of older clients go on.
+func mountEmpty(ws *restful.WebService) {
+	const inWorkspace = "/workspaces/{workspace}/"
+	for path, id := range map[string]string{
+		"/" + tenant.FederatedNamespaces:                                    "listFederatedNamespaces",
+		inWorkspace + tenant.FederatedNamespaces:                            "listWorkspaceFederatedNamespaces",
+		inWorkspace + tenant.DevOps:                                         "listWorkspaceDevOps",
+		inWorkspace + "workspacemembers/{workspacemember}/" + tenant.DevOps: "listWorkspaceMemberDevOps",
+	} {
+		ws.Route(describe(ws, ws.GET(path).To(web.Handle(empty)).Operation(id).
+			Doc("Nothing: an empty list"), path))
+	}
+}
+
+// empty answers an empty list.
+func empty(*restful.Request) (any, error) {
+	return struct {
+		Items      []any `json:"items"`
+		TotalItems int   `json:"totalItems"`
+	}{Items: []any{}}, nil
 }
 
 // mountMembers adds the routes of what is in a workspace: namespaces and quotas. version is put behind the names of operations.
