@@ -34,7 +34,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/roletemplate"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/user"
-	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/kapis/operations"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/inventory"
@@ -143,11 +142,7 @@ func (p routes) iamServices(kinds *dynamic.Handler) []*restful.WebService {
 	}
 	now, older := iam.WebService(), iam.OlderWebService()
 	kinds.Mount(now)
-	dynamic.MountLegacyVersion(older, dynamic.LegacyVersion{
-		Group: wire.Group, Version: wire.OlderVersion, Now: wire.Version,
-		Cluster: []string{"clusterroles", "clusterrolebindings", "roletemplates"}, Namespaced: []string{"roles", "rolebindings"},
-		Gathered: []string{"rolebindings"},
-	}, kinds)
+	p.mountOlder(older, kinds)
 	kinds.Mount(older)
 	return []*restful.WebService{now, older}
 }

@@ -166,8 +166,8 @@ func TestMembersOfANamespaceAndOfTheCluster(t *testing.T) {
 	eventually(t, "a role made by an older client is there", a.is(http.StatusOK, http.MethodGet, older+"/namespaces/"+ns+"/roles/"+made))
 	a.must(t, http.StatusOK, http.MethodGet, iamAPI+"/namespaces/"+ns+"/roles/"+made, nil)
 	a.must(t, http.StatusOK, http.MethodGet, older+"/clusterroles?limit=1", nil)
-	if l := a.list(t, older+"/workspaces/system-workspace/rolebindings?limit=1"); l.TotalItems == nil {
-		t.Error("the bindings in a workspace are no list")
+	if got := a.must(t, http.StatusOK, http.MethodGet, older+"/workspaces/system-workspace/rolebindings?limit=1", nil).body; !strings.HasPrefix(got, "[") {
+		t.Errorf("the bindings in a workspace are no array: %s", clip(got))
 	}
 	me.must(t, http.StatusForbidden, http.MethodGet, older+"/workspaces/system-workspace/rolebindings", nil)
 	a.must(t, http.StatusOK, http.MethodGet, older+"/globalroles?limit=1", nil)

@@ -10,6 +10,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic/read"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 func TestOlderVersionsAreAnsweredByTheNewer(t *testing.T) {
@@ -68,14 +69,9 @@ func TestAWorkspaceListsWhatItsNamespacesHave(t *testing.T) {
 		},
 	})
 	ws := new(restful.WebService).Path("/kapis/iam.kubesphere.io/v1alpha2").Produces(restful.MIME_JSON)
-	older := LegacyVersion{
-		Group:      "iam.kubesphere.io",
-		Version:    "v1alpha2",
-		Now:        "v1beta1",
-		Namespaced: []string{"rolebindings"},
-		Gathered:   []string{"rolebindings"},
-	}
-	MountLegacyVersion(ws, older, &Handler{Handler: &read.Handler{Resources: resource.New(st, resource.Options{})}, Kube: &fakeKube{}})
+	older := LegacyVersion{Group: "iam.kubesphere.io", Version: "v1alpha2", Now: "v1beta1"}
+	h := &Handler{Handler: &read.Handler{Resources: resource.New(st, resource.Options{})}, Kube: &fakeKube{}}
+	ws.Route(ws.GET("/workspaces/{workspace}/rolebindings").To(web.Handle(older.Renew(h, h.List))).Operation("list"))
 	w := &world{&fakeKube{}, kapistest.Container(ws)}
 	rec := w.do(t, "GET", "/kapis/iam.kubesphere.io/v1alpha2/workspaces/w/rolebindings", "")
 	if body := rec.Body.String(); rec.Code != 200 || !strings.Contains(body, `"here"`) || strings.Contains(body, "elsewhere") ||

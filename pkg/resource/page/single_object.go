@@ -5,6 +5,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
+	"kapis.dev/ks-apiserver/pkg/resource/lru"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -15,12 +16,16 @@ type Object struct {
 
 	record    *index.Record
 	responses *httpcache.Responses
+	inserted  string // by WithAnnotation: part of the entity tag
 }
 
 // Respond implements web.Responder.
 func (o *Object) Respond(w http.ResponseWriter, r *http.Request) {
 	d, bytes := httpcache.DigestOf([]*index.Record{o.record})
 	tag := httpcache.Tag("object", string(d[:]))
+	if o.inserted != "" {
+		tag, bytes = httpcache.Tag("object", string(d[:]), o.inserted), int64(o.JSON.Len())
+	}
 	if httpcache.NotModified(w, r, tag) {
 		return
 	}
@@ -36,6 +41,13 @@ func (o *Object) Respond(w http.ResponseWriter, r *http.Request) {
 	}
 	httpcache.SetHeaders(w.Header(), tag)
 	o.responses.Send(w, r, &c)
+}
+
+// WithAnnotation returns the answer with an annotation in the object, or without that annotation where value is empty.
+func (o *Object) WithAnnotation(key, value string) *Object {
+	out := *o
+	out.JSON, out.inserted = o.Annotated(key, value), string(lru.AppendPart(lru.AppendPart([]byte(o.inserted), key), value))
+	return &out
 }
 
 // Responses returns what all answers share.

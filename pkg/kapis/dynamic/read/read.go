@@ -113,7 +113,19 @@ func (h *Handler) target(r *restful.Request) (*target, error) {
 }
 
 // List answers requests for any number of objects: a page, a live page, or a watch.
-func (h *Handler) List(r *restful.Request) (any, error) {
+func (h *Handler) List(r *restful.Request) (any, error) { return h.listAs(r, list) }
+
+// ListAnnotated returns List with an annotation in each object of a page: older clients read there what of returns for the object's JSON.
+// Live pages and watches are those of today.
+func (h *Handler) ListAnnotated(key string, of func(object string) string) web.Handler {
+	return func(r *restful.Request) (any, error) {
+		return h.listAs(r, func(p *page.Page, next string) *page.Answer {
+			return list(p.AnnotatedAt([]string{key}, func(i int) []string { return []string{of(p.Object(i).String())} }), next)
+		})
+	}
+}
+
+func (h *Handler) listAs(r *restful.Request, form resource.Form) (any, error) {
 	q, err := query.Parse(r.Request.URL.Query())
 	if err != nil {
 		return nil, err
@@ -125,7 +137,7 @@ func (h *Handler) List(r *restful.Request) (any, error) {
 	ctx := r.Request.Context()
 	return h.Resources.Answer(r.Request, &resource.Listing{
 		Kind: t.kind, Scope: t.scope, Query: q, Watch: request.InfoFrom(ctx).Verb == "watch", Name: t.name,
-		Streams: h.Streams, AsCaller: h.AsCaller, BeforePage: h.reduced(r.Request), Form: list,
+		Streams: h.Streams, AsCaller: h.AsCaller, BeforePage: h.reduced(r.Request), Form: form,
 	})
 }
 
@@ -147,7 +159,16 @@ func (h *Handler) reduced(r *http.Request) func(*resource.Listing) error {
 }
 
 // Get answers one object.
-func (h *Handler) Get(r *restful.Request) (any, error) {
+func (h *Handler) Get(r *restful.Request) (any, error) { return h.get(r, nil) }
+
+// GetAnnotated returns Get with an annotation in the object.
+func (h *Handler) GetAnnotated(key string, of func(object string) string) web.Handler {
+	return func(r *restful.Request) (any, error) {
+		return h.get(r, func(o *page.Object) *page.Object { return o.WithAnnotation(key, of(o.JSON.String())) })
+	}
+}
+
+func (h *Handler) get(r *restful.Request, shown func(*page.Object) *page.Object) (any, error) {
 	t, err := h.target(r)
 	if err != nil {
 		return nil, err
@@ -155,6 +176,9 @@ func (h *Handler) Get(r *restful.Request) (any, error) {
 	o, err := h.Resources.Get(r.Request.Context(), t.kind, t.scope, t.name)
 	if err != nil {
 		return nil, err
+	}
+	if shown != nil {
+		o = shown(o)
 	}
 	return h.Resources.Tables.Answer(r.Request, t.kind, t.scope, o)
 }

@@ -1,24 +1,28 @@
 package roletemplate
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 
 	restful "github.com/emicklei/go-restful/v3"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/wire"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// olderRole is a template in the form of a role, which it was for older clients.
-type olderRole struct {
+// OlderRole is a template in the form of a role, which it was for older clients.
+type OlderRole struct {
 	metav1.TypeMeta
 	Metadata json.RawMessage `json:"metadata"`
 	Rules    json.RawMessage `json:"rules"`
@@ -48,9 +52,13 @@ func (h *Handler) mountOlder(ws *restful.WebService, scope, path, operation stri
 		if err != nil {
 			return nil, err
 		}
-		out := make([]olderRole, 0, len(held))
+		modules, err := Modules(r.Request.Context(), h.Caches)
+		if err != nil {
+			return nil, err
+		}
+		out := make([]OlderRole, 0, len(held))
 		for _, template := range held {
-			out = append(out, asRole(template, l))
+			out = append(out, AsRole(template, l, modules))
 		}
 		return wire.Private{Value: out}, nil
 	}
@@ -64,8 +72,28 @@ func (h *Handler) mountOlder(ws *restful.WebService, scope, path, operation stri
 	ws.Route(route)
 }
 
-// asRole returns a template in the form of a role at a scope.
-func asRole(template string, l *binding.Scope) olderRole {
+// annotationModule is what older clients list a template under: the Category of today.
+const annotationModule = "iam.kubesphere.io/module"
+
+// Modules returns what categories are called, by name.
+func Modules(ctx context.Context, caches Caches) (map[string]string, error) {
+	out := map[string]string{}
+	snap, err := caches.Snapshot(ctx, wire.Resource("categories"))
+	if apierrors.IsNotFound(err) {
+		return out, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	snap.ByName(index.All()).Walk(0, false, func(ref *index.Ref) bool {
+		out[ref.Name] = snap.Record(ref).JSON.GetText("spec", "displayName", "en")
+		return true
+	})
+	return out, nil
+}
+
+// AsRole returns a template in the form of a role at a scope. modules are those of Modules.
+func AsRole(template string, l *binding.Scope, modules map[string]string) OlderRole {
 	group := schema.GroupVersion{Group: wire.Group, Version: wire.OlderVersion}
 	if l.RoleKind == iamv1beta1.KindClusterRole || l.RoleKind == iamv1beta1.KindRole {
 		group = rbacv1.SchemeGroupVersion // older releases had no kinds of their own for these
@@ -74,8 +102,40 @@ func asRole(template string, l *binding.Scope) olderRole {
 	if len(rules) == 0 || rules == "null" {
 		rules = "[]"
 	}
-	return olderRole{
+	return OlderRole{
 		TypeMeta: metav1.TypeMeta{APIVersion: group.String(), Kind: l.RoleKind},
-		Metadata: json.RawMessage(rawjson.Get(template, "metadata")), Rules: json.RawMessage(rules),
+		Metadata: olderMetadata(template, modules), Rules: json.RawMessage(rules),
 	}
+}
+
+// olderMetadata returns the metadata of a template with the label and the annotations by which older clients know and show it.
+func olderMetadata(template string, modules map[string]string) json.RawMessage {
+	raw := json.RawMessage(rawjson.Get(template, "metadata"))
+	var metadata map[string]any
+	if err := json.Unmarshal(raw, &metadata); err != nil {
+		return raw // no object has such metadata
+	}
+	member := func(name string) map[string]any {
+		if m, ok := metadata[name].(map[string]any); ok {
+			return m
+		}
+		m := map[string]any{}
+		metadata[name] = m
+		return m
+	}
+	labels, annotations := member("labels"), member("annotations")
+	labels[iamv1beta1.LabelRoleTemplate] = "true"
+	category, _ := labels[iamv1beta1.LabelCategory].(string)
+	for key, value := range map[string]string{
+		tenantv1beta1.AnnotationAliasName: rawjson.GetText(template, "spec", "displayName", "en"), annotationModule: modules[category],
+	} {
+		if _, set := annotations[key]; !set && value != "" {
+			annotations[key] = value
+		}
+	}
+	out, err := json.Marshal(metadata)
+	if err != nil {
+		return raw
+	}
+	return out
 }
