@@ -38,14 +38,17 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/resources"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/inventory"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/remote"
+	"kapis.dev/ks-apiserver/pkg/kapis/retired"
 	"kapis.dev/ks-apiserver/pkg/kapis/static"
 	kapisterminal "kapis.dev/ks-apiserver/pkg/kapis/terminal"
 	kapisversion "kapis.dev/ks-apiserver/pkg/kapis/version"
+	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/router"
 	"kapis.dev/ks-apiserver/pkg/terminal"
 	"kapis.dev/ks-apiserver/pkg/terminal/nodeshell"
 	"kapis.dev/ks-apiserver/pkg/version"
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 // routes makes the WebServices of all API groups, and the handler at the end of the chain.
@@ -193,9 +196,14 @@ func (p routes) handler() (http.Handler, error) {
 func (p routes) answer(container *restful.Container, documents, kinds http.Handler) http.Handler {
 	health := health{checks: readiness(p).checks}
 	metrics := promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{})
+	gone := retired.New(func() retired.Kinds { return p.store.Catalog() })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = router.Canonical(r)
 		w.Header()["X-Content-Type-Options"] = nosniff // some of these handlers are not ours
+		if err := gone.Refuse(request.InfoFrom(r.Context())); err != nil {
+			web.WriteError(w, r, err)
+			return
+		}
 		switch path := r.URL.Path; {
 		case !authz.DecisionFrom(r.Context()).Allowed():
 			container.Dispatch(w, r) // a partial list: only routes restrict their answer

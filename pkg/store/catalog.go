@@ -206,6 +206,12 @@ func (c *Catalog) All() []*Kind {
 // pointer unless discovery was asked between them.
 func (c *Catalog) Served() *Served { return c.current.Load().served }
 
+// Serves reports whether kube-apiserver serves a group. It is true before discovery has answered.
+func (c *Catalog) Serves(group string) bool {
+	served := c.Served()
+	return served == nil || slices.ContainsFunc(served.Groups, func(g Group) bool { return g.Name == group })
+}
+
 // unknown is the error for a resource that does not exist, or that can't be looked up for now.
 func (c *Catalog) unknown(gr schema.GroupResource) error {
 	switch d := c.current.Load(); {
