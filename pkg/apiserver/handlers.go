@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 
+	"kapis.dev/ks-apiserver/pkg/apiserver/health"
 	"kapis.dev/ks-apiserver/pkg/apiserver/openapi"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
@@ -194,7 +195,7 @@ func (p routes) handler() (http.Handler, error) {
 
 // answer returns the handler at the end of the chain: the routes, and the few handlers that are no routes.
 func (p routes) answer(container *restful.Container, documents, kinds http.Handler) http.Handler {
-	health := health{checks: readiness(p).checks}
+	healthy := health.Handler{Checks: readiness(p).checks}
 	metrics := promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{})
 	gone := retired.New(func() retired.Kinds { return p.store.Catalog() })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -211,8 +212,8 @@ func (p routes) answer(container *restful.Container, documents, kinds http.Handl
 			metrics.ServeHTTP(w, r)
 		case strings.HasPrefix(path, "/openapi/"):
 			documents.ServeHTTP(w, r)
-		case isHealth(path):
-			health.ServeHTTP(w, r)
+		case health.IsPath(path):
+			healthy.ServeHTTP(w, r)
 		case discovery.IsPath(path):
 			kinds.ServeHTTP(w, r)
 		default:

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kapis.dev/ks-apiserver/pkg/apiserver/health"
 	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
@@ -17,28 +18,28 @@ import (
 type readiness struct{ *components }
 
 // checks returns the lines of /readyz. Only what every request needs is vital.
-func (p readiness) checks() []check {
-	all := []check{
-		{name: "shutdown", vital: true, fault: p.drain.fault},
-		{name: "oauth-clients", fault: p.clientsFault},
-		{name: "identity-providers", fault: p.providersFault},
-		{name: "settings", fault: p.settings.Synced},
-		{name: "discovery", fault: p.store.Catalog().Err},
+func (p readiness) checks() []health.Check {
+	all := []health.Check{
+		{Name: "shutdown", Vital: true, Fault: p.drain.fault},
+		{Name: "oauth-clients", Fault: p.clientsFault},
+		{Name: "identity-providers", Fault: p.providersFault},
+		{Name: "settings", Fault: p.settings.Synced},
+		{Name: "discovery", Fault: p.store.Catalog().Err},
 	}
 	if p.aggregated != nil {
-		all = append(all, check{name: "aggregated", fault: p.aggregated.proxy.Fault})
+		all = append(all, health.Check{Name: "aggregated", Fault: p.aggregated.proxy.Fault})
 	}
 	if p.audit != nil {
-		all = append(all, check{name: "audit", fault: p.audit.fault})
+		all = append(all, health.Check{Name: "audit", Fault: p.audit.fault})
 	}
 	if p.recorder != nil {
-		all = append(all, check{name: "terminal-recording", fault: p.recorder.Fault})
+		all = append(all, health.Check{Name: "terminal-recording", Fault: p.recorder.Fault})
 	}
 	if p.redis != nil {
-		all = append(all, check{name: "redis", fault: p.redis.Fault})
+		all = append(all, health.Check{Name: "redis", Fault: p.redis.Fault})
 	}
 	for _, f := range slices.Concat(p.feeds, p.accounts.feeds) {
-		all = append(all, check{name: "feed/" + f.gvr.GroupResource().String(), vital: true, fault: func() error {
+		all = append(all, health.Check{Name: "feed/" + f.gvr.GroupResource().String(), Vital: true, Fault: func() error {
 			err := f.synced()
 			if apierrors.IsNotFound(err) {
 				return nil // shown below, as what it degrades
@@ -51,7 +52,7 @@ func (p readiness) checks() []check {
 		if c.Namespaces > 0 {
 			name += "@namespaces"
 		}
-		all = append(all, check{name: name, fault: func() error { return c.Err }})
+		all = append(all, health.Check{Name: name, Fault: func() error { return c.Err }})
 	}
 	return all
 }

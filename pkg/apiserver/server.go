@@ -17,6 +17,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"kapis.dev/ks-apiserver/pkg/apiserver/health"
 	"kapis.dev/ks-apiserver/pkg/filter"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -199,7 +200,7 @@ func (d *drain) count(next http.Handler) http.Handler {
 			// The client's next request goes where it is led to then. HTTP/2 says this by GOAWAY (RFC 9113, 6.8), which net/http sends for it.
 			w.Header().Set("Connection", "close")
 		}
-		if isHealth(r.URL.Path) {
+		if health.IsPath(r.URL.Path) {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -23,6 +23,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/apiserver/health"
 	"kapis.dev/ks-apiserver/pkg/authn/anonymous"
 	"kapis.dev/ks-apiserver/pkg/authn/requestheader"
 	"kapis.dev/ks-apiserver/pkg/authz"
@@ -51,7 +52,7 @@ func TestAStopIsAnnouncedBeforeThePortCloses(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-d.started.Done()
 	})
-	mux.Handle("/readyz", health{checks: func() []check { return []check{{name: "shutdown", vital: true, fault: d.fault}} }})
+	mux.Handle("/readyz", health.Handler{Checks: func() []health.Check { return []health.Check{{Name: "shutdown", Vital: true, Fault: d.fault}} }})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- serve(ctx, mux, []net.Listener{ln}, d, time.Minute) }()

@@ -1,4 +1,4 @@
-package apiserver
+package health_test
 
 import (
 	"errors"
@@ -9,15 +9,16 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/apiserver/health"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 func TestHealthTellsVitalFromDegraded(t *testing.T) {
 	var vital, other error
-	h := health{checks: func() []check {
-		return []check{
-			{name: "keys", vital: true, fault: func() error { return vital }},
-			{name: "cache/pods", fault: func() error { return other }},
+	h := health.Handler{Checks: func() []health.Check {
+		return []health.Check{
+			{Name: "keys", Vital: true, Fault: func() error { return vital }},
+			{Name: "cache/pods", Fault: func() error { return other }},
 		}
 	}}
 	ask := func(path string) (int, string) {
@@ -56,8 +57,8 @@ func TestHealthTellsVitalFromDegraded(t *testing.T) {
 }
 
 func TestHealthTellsStrangersNoReasons(t *testing.T) {
-	h := health{checks: func() []check {
-		return []check{{name: "keys", vital: true, fault: func() error { return errors.New("dial 10.0.0.1") }}}
+	h := health.Handler{Checks: func() []health.Check {
+		return []health.Check{{Name: "keys", Vital: true, Fault: func() error { return errors.New("dial 10.0.0.1") }}}
 	}}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz?verbose", nil))

@@ -1,4 +1,5 @@
-package apiserver
+// Package health answers the questions of load balancers and people whether the server can serve.
+package health
 
 import (
 	"errors"
@@ -12,45 +13,48 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// check is one check of /readyz.
-type check struct {
-	name string
-	// vital is set if the server must not get requests while the check fails. Any other failure is shown, and only what it concerns is
+// Check is one check of /readyz.
+type Check struct {
+	Name string
+	// Vital is set if the server must not get requests while the check fails. Any other failure is shown, and only what it concerns is
 	// degraded.
-	vital bool
-	// fault returns nil if all is well.
-	fault func() error
+	Vital bool
+	// Fault returns nil if all is well.
+	Fault func() error
 }
 
-// health serves /healthz, /livez and /readyz: the body is "ok", or, with ?verbose or if a vital check fails, a line for each check, in
+// Handler serves /healthz, /livez and /readyz: the body is "ok", or, with ?verbose or if a vital check fails, a line for each check, in
 // the form of kube-apiserver's. A check's own path, /readyz/{name}, reports on it alone. ?exclude=name leaves a check out. Why a check
 // fails is only for callers who are logged in: errors name addresses.
-type health struct {
-	checks func() []check
+type Handler struct {
+	// Checks returns those of /readyz.
+	Checks func() []Check
 }
 
-func isHealth(path string) bool {
+// IsPath reports whether a path is one of those that Handler serves.
+func IsPath(path string) bool {
 	return strings.HasPrefix(path, "/healthz") || strings.HasPrefix(path, "/livez") || strings.HasPrefix(path, "/readyz")
 }
 
 var errWithheld = errors.New("log in to see why")
 
-var ping = check{name: "ping", vital: true, fault: func() error { return nil }}
+var ping = Check{Name: "ping", Vital: true, Fault: func() error { return nil }}
 
-func (h health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP implements http.Handler.
+func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	root, name, single := strings.Cut(strings.Trim(r.URL.Path, "/"), "/")
-	checks := []check{ping}
+	checks := []Check{ping}
 	if root == "readyz" {
-		checks = append(checks, h.checks()...)
+		checks = append(checks, h.Checks()...)
 	}
 	if single {
-		i := slices.IndexFunc(checks, func(c check) bool { return c.name == name })
+		i := slices.IndexFunc(checks, func(c Check) bool { return c.Name == name })
 		if i < 0 {
 			http.Error(w, "404: no such check", http.StatusNotFound)
 			return
 		}
-		checks = []check{checks[i]}
-		checks[0].vital = true // a request for one check wants its state in the code
+		checks = []Check{checks[i]}
+		checks[0].Vital = true // a request for one check wants its state in the code
 	}
 	query := r.URL.Query()
 	exclude := query["exclude"]
@@ -60,22 +64,22 @@ func (h health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var b strings.Builder
 	failed := false
 	for _, c := range checks {
-		if slices.Contains(exclude, c.name) {
-			fmt.Fprintf(&b, "[+]%s excluded: ok\n", c.name)
+		if slices.Contains(exclude, c.Name) {
+			fmt.Fprintf(&b, "[+]%s excluded: ok\n", c.Name)
 			continue
 		}
-		err := c.fault()
+		err := c.Fault()
 		if err != nil && !known {
 			err = errWithheld
 		}
 		switch {
 		case err == nil:
-			fmt.Fprintf(&b, "[+]%s ok\n", c.name)
-		case c.vital:
+			fmt.Fprintf(&b, "[+]%s ok\n", c.Name)
+		case c.Vital:
 			failed = true
-			fmt.Fprintf(&b, "[-]%s failed: %v\n", c.name, err)
+			fmt.Fprintf(&b, "[-]%s failed: %v\n", c.Name, err)
 		default:
-			fmt.Fprintf(&b, "[!]%s degraded: %v\n", c.name, err)
+			fmt.Fprintf(&b, "[!]%s degraded: %v\n", c.Name, err)
 		}
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
