@@ -147,7 +147,7 @@ func TestRecentEventsAreSeenByWhomTheyConcern(t *testing.T) {
 	root := loginAt(t, replica.URL, "admin", product.AdminPassword)
 	name := unique("audited")
 	secrets := "/api/v1/namespaces/default/secrets"
-	root.must(t, http.StatusCreated, http.MethodPost, iamRoutes+"/users", map[string]any{
+	root.must(t, http.StatusOK, http.MethodPost, iamRoutes+"/users", map[string]any{
 		"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "User", "metadata": map[string]any{"name": name},
 		"spec": map[string]any{"email": name + "@example.com", "password": "Audit-" + canary + "1"},
 	})

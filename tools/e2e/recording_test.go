@@ -7,6 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,9 +74,16 @@ func recordingOf(t *testing.T, folder, user string) (found recordedSession) {
 // kubectlOf runs kubectl as a user at a server.
 func kubectlOf(t *testing.T, c caller, args ...string) string {
 	t.Helper()
+	base, err := url.Parse(c.base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secure := httptest.NewTLSServer(httputil.NewSingleHostReverseProxy(base)) // kubectl sends no token over plain http
+	defer secure.Close()
 	config := filepath.Join(t.TempDir(), "config")
-	raw, err := json.Marshal(obj{"apiVersion": "v1", "kind": "Config", "current-context": "a", "clusters": []obj{{"name": "a", "cluster": obj{"server": c.base}}},
-		"users": []obj{{"name": "a", "user": obj{"token": c.token}}}, "contexts": []obj{{"name": "a", "context": obj{"cluster": "a", "user": "a"}}}})
+	raw, err := json.Marshal(obj{"apiVersion": "v1", "kind": "Config", "current-context": "a",
+		"clusters": []obj{{"name": "a", "cluster": obj{"server": secure.URL, "insecure-skip-tls-verify": true}}},
+		"users":    []obj{{"name": "a", "user": obj{"token": c.token}}}, "contexts": []obj{{"name": "a", "context": obj{"cluster": "a", "user": "a"}}}})
 	if err == nil {
 		err = os.WriteFile(config, raw, 0o600)
 	}
