@@ -98,9 +98,11 @@ func (w *Webhook) Open(ctx context.Context, id string, meta []byte) (Store, erro
 	}
 	r.Header.Set("Expect", "100-continue")
 	go func() {
-		s.err = w.do(r)
-		if s.err == nil {
+		switch s.err = w.do(r); {
+		case s.err == nil:
 			s.err = errEarly // unless Finish has ended the stream
+		case errors.Is(s.err, io.ErrClosedPipe):
+			s.err = errClosed // by net/http, for its connection has ended
 		}
 		_ = body.CloseWithError(s.err)
 		s.lost <- s.err
