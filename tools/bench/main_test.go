@@ -50,6 +50,7 @@ func TestParse(t *testing.T) {
 		"TooFewRealPods":              {args: []string{"--real=1"}, err: "CAPACITY_REAL"},
 		"LoginsOnly":                  {env: map[string]string{"BENCH_ONLY": "login"}, want: func(o *options) { o.only = "login" }},
 		"AccessOnly":                  {env: map[string]string{"BENCH_ONLY": "access"}, want: func(o *options) { o.only, o.people = "access", 10_000 }},
+		"AuditOnly":                   {env: map[string]string{"BENCH_ONLY": "audit"}, want: func(o *options) { o.only = "audit" }},
 		"SomeUsers":                   {env: map[string]string{"BENCH_USERS": "200"}, want: func(o *options) { o.people = 200 }},
 		"TooFewUsers":                 {args: []string{"--users=1"}, err: "BENCH_USERS"},
 		"AnUnknownPart":               {args: []string{"--only=logout"}, err: "BENCH_ONLY"},

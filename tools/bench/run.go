@@ -127,6 +127,8 @@ func (b *bench) measure(ctx context.Context) error {
 		return b.measureLogins(ctx)
 	case onlyAccess:
 		return b.measureAccess(ctx)
+	case onlyAudit:
+		return b.measureAudit(ctx)
 	}
 	for i, pods := range b.pods {
 		if i > 0 {
@@ -152,6 +154,15 @@ func (b *bench) measureLogins(ctx context.Context) error {
 	}
 	b.measured("password-logins", func() ([]figure, error) { return b.logins(ctx) })
 	b.measured("token-verification", verify)
+	return ctx.Err()
+}
+
+// measureAudit measures the audit log alone, with the smallest number of pods.
+func (b *bench) measureAudit(ctx context.Context) error {
+	if _, _, err := b.fill(ctx, b.pods[0]); err != nil {
+		return err
+	}
+	b.measured("audit", func() ([]figure, error) { return b.audits(ctx) })
 	return ctx.Err()
 }
 
