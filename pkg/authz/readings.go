@@ -106,8 +106,8 @@ func asExec(r *request.Info) *request.Info {
 
 // isOlderSetting reports whether r is for configs/gpu/kinds, which is one of the configs, with a longer path.
 func isOlderSetting(r *request.Info) bool {
-	return r != nil && r.APIGroup == "config.kubesphere.io" && r.APIVersion == "v1alpha2" && !r.IsKubernetes && r.IsResource && r.Verb == "get" &&
-		r.Resource == "configs" && r.Name == "gpu" && r.Subresource == "kinds" && r.Workspace == "" && r.Namespace == ""
+	return r != nil && r.APIGroup == "config.kubesphere.io" && r.APIVersion == "v1alpha2" && !r.IsKubernetes && r.IsResource &&
+		r.Verb == "get" && r.Resource == "configs" && r.Name == "gpu" && r.Subresource == "kinds" && r.Workspace == "" && r.Namespace == ""
 }
 
 // withPresentNames returns r with the present names of what older clients ask for, and a terminal as what it does, or r itself if it has no

@@ -192,10 +192,13 @@ func TestWhatIsEmptyForAllIsShownToUsers(t *testing.T) {
 	o := newWorld(t).authorizer(newFleet(t))
 	const root = "/kapis/tenant.kubesphere.io/v1alpha2/"
 	for line, want := range map[string]bool{
-		"GET " + root + "federatednamespaces": true, "GET " + root + "workspaces/w/federatednamespaces": true, "GET " + root + "workspaces/w/devops": true,
+		"GET " + root + "federatednamespaces": true, "GET " + root + "workspaces/w/federatednamespaces": true,
+		"GET " + root + "workspaces/w/devops":                    true,
 		"GET " + root + "workspaces/w/workspacemembers/m/devops": true,
-		"GET " + root + "devops":                                 false, "GET " + root + "federatednamespaces?watch=true": false, "POST " + root + "federatednamespaces": false,
-		"GET " + root + "federatednamespaces/x": false, "GET " + root + "workspaces/w/workspacemembers/m/roles": false, "DELETE " + root + "workspaces/w/devops": false,
+		"GET " + root + "devops":                                 false, "GET " + root + "federatednamespaces?watch=true": false,
+		"POST " + root + "federatednamespaces":  false,
+		"GET " + root + "federatednamespaces/x": false, "GET " + root + "workspaces/w/workspacemembers/m/roles": false,
+		"DELETE " + root + "workspaces/w/devops":                      false,
 		"GET " + root + "namespaces/n/federatednamespaces":            false,
 		"GET /kapis/tenant.kubesphere.io/v1beta1/federatednamespaces": false, "GET /apis/tenant.kubesphere.io/v1alpha2/federatednamespaces": false,
 		"PUT " + root + "workspaces/w/workspacemembers/m/devops": false,
@@ -203,7 +206,8 @@ func TestWhatIsEmptyForAllIsShownToUsers(t *testing.T) {
 		if d, err := o.Authorize(t.Context(), person("eve"), asked(t, line)); err != nil || d.Allowed() != want {
 			t.Errorf("%s: %+v %v, want %v", line, d, err, want)
 		}
-		if d, err := o.Authorize(t.Context(), &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}, asked(t, line)); err != nil || d.Allowed() {
+		nobody := &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
+		if d, err := o.Authorize(t.Context(), nobody, asked(t, line)); err != nil || d.Allowed() {
 			t.Errorf("%s without a login: %+v %v", line, d, err)
 		}
 	}

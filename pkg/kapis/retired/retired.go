@@ -30,7 +30,8 @@ type Table struct {
 const (
 	monitoring = "this server has no metrics of workloads: ask Prometheus. How many objects there are is at" +
 		" resources.kubesphere.io/v1alpha3 .../metrics"
-	logs         = "this server stores no logs and no events: pod logs are at /api/v1/namespaces/{namespace}/pods/{pod}/log, events at /api/v1/events"
+	logs = "this server stores no logs and no events: pod logs are at" +
+		" /api/v1/namespaces/{namespace}/pods/{pod}/log, events at /api/v1/events"
 	devops       = "there are no DevOps projects here"
 	federation   = "nothing is federated here: a workspace and its namespaces are objects of one cluster, as namespaces and workloads are"
 	apps         = "there is no app store here: install charts with Helm"

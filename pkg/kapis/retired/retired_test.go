@@ -52,9 +52,11 @@ func TestWhatIsRetiredSaysSo(t *testing.T) {
 	}
 	for _, line := range []string{
 		"GET /kapis/network.kubesphere.io/v1alpha2/ippools", "GET /kapis/resources.kubesphere.io/v1alpha3/dashboards", // kinds that are there
-		"GET /apis/monitoring.kubesphere.io/v1/x", "GET /kapis/tenant.kubesphere.io/v1alpha2/workspaces/logs", "GET /kapis/tenant.kubesphere.io/v1alpha2/auditing/events",
+		"GET /apis/monitoring.kubesphere.io/v1/x", "GET /kapis/tenant.kubesphere.io/v1alpha2/workspaces/logs",
+		"GET /kapis/tenant.kubesphere.io/v1alpha2/auditing/events",
 		"GET /kapis/cluster.kubesphere.io/v1alpha1/clusters/validation", "PUT /kapis/cluster.kubesphere.io/v1alpha1/clusters/a",
-		"POST /kapis/cluster.kubesphere.io/v1alpha1/clusters", "GET /kapis/resources.kubesphere.io/v1alpha3/pods", "GET /kapis/iam.kubesphere.io/v1alpha2/users/devops",
+		"POST /kapis/cluster.kubesphere.io/v1alpha1/clusters", "GET /kapis/resources.kubesphere.io/v1alpha3/pods",
+		"GET /kapis/iam.kubesphere.io/v1alpha2/users/devops",
 		"GET /oauth/authorize", "GET /kapis/monitoring", "GET /kapis/none.kubesphere.io/v1/x",
 	} {
 		if err := refuse(line); err != nil {

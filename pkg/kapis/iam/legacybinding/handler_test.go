@@ -103,7 +103,8 @@ func TestSeveralBindingsAreTriedBeforeOneIsWritten(t *testing.T) {
 		t.Fatalf("%d %s; tried %v, written %v", rec.Code, rec.Body, w.tried, w.written)
 	}
 	for i, want := range [][]string{
-		{`"apiVersion":"iam.kubesphere.io/v1beta1"`, `"generateName":"devs-x1-w-viewer-"`, `"iam.kubesphere.io/group-ref":"devs-x1"`, `"iam.kubesphere.io/role-ref":"w-viewer"`},
+		{`"apiVersion":"iam.kubesphere.io/v1beta1"`, `"generateName":"devs-x1-w-viewer-"`, `"iam.kubesphere.io/group-ref":"devs-x1"`,
+			`"iam.kubesphere.io/role-ref":"w-viewer"`},
 		{`"name":"mine"`, `"iam.kubesphere.io/user-ref":"alice"`, `"roleRef":{"apiGroup":"iam.kubesphere.io","kind":"WorkspaceRole","name":"w-admin"}`},
 	} {
 		for _, text := range want {
@@ -124,7 +125,8 @@ func TestSeveralBindingsAreTriedBeforeOneIsWritten(t *testing.T) {
 		}
 		return nil
 	}
-	if rec := w.do(t, http.MethodPost, bindings, body); rec.Code != http.StatusForbidden || w.written != nil || !strings.Contains(rec.Body.String(), `"field":"[1]"`) ||
+	if rec := w.do(t, http.MethodPost, bindings, body); rec.Code != http.StatusForbidden || w.written != nil ||
+		!strings.Contains(rec.Body.String(), `"field":"[1]"`) ||
 		!strings.Contains(rec.Body.String(), "nothing was written") {
 		t.Errorf("one is refused: %d %s; written %v", rec.Code, rec.Body, w.written)
 	}
@@ -151,7 +153,8 @@ func TestSeveralBindingsAreTriedBeforeOneIsWritten(t *testing.T) {
 func TestMembersOfGroupsAreUsersAndGroupsOfTheWorkspace(t *testing.T) { // O26
 	w := newWorld(t)
 	rec := w.do(t, http.MethodPost, "/groupbindings", `[{"userName":"alice","groupName":"devs-x1"},{"userName":"bob","groupName":"devs-x1"}]`)
-	if rec.Code != http.StatusOK || len(w.written) != 2 || !strings.Contains(w.written[1], `"groupRef":{"apiGroup":"iam.kubesphere.io","kind":"Group","name":"devs-x1"},"users":["bob"]`) ||
+	if rec.Code != http.StatusOK || len(w.written) != 2 ||
+		!strings.Contains(w.written[1], `"groupRef":{"apiGroup":"iam.kubesphere.io","kind":"Group","name":"devs-x1"},"users":["bob"]`) ||
 		!strings.Contains(w.written[0], `"iam.kubesphere.io/user-ref":"alice"`) || !strings.Contains(w.written[0], `"generateName":"alice-devs-x1-"`) {
 		t.Errorf("%d %s %v", rec.Code, rec.Body, w.written)
 	}

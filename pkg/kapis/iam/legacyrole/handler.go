@@ -114,7 +114,7 @@ func (h *Handler) update(r *restful.Request, text string, today web.Handler) (an
 	ctx := r.Request.Context()
 	info, name := request.InfoFrom(ctx), rawjson.GetText(text, "metadata", "name")
 	if name == "" || len(path.IsValidPathSegmentName(name)) > 0 {
-		return nil, status.BadRequestf("the body has a metadata.resourceVersion, so that it updates a role: metadata.name %.100q names none", name)
+		return nil, status.BadRequestf("the body has a metadata.resourceVersion, and so updates a role: metadata.name %.100q names none", name)
 	}
 	in, err := http.NewRequestWithContext(ctx, http.MethodPut, "/", strings.NewReader(text))
 	if err != nil {

@@ -78,8 +78,8 @@ func (h *Handler) names(ctx context.Context, k Kind, annotation json.RawMessage)
 	var text string
 	var given []string
 	if json.Unmarshal(annotation, &text) != nil || json.Unmarshal([]byte(text), &given) != nil || len(given) > maxTemplates {
-		return nil, status.BadRequestf(`the annotation %s must be a JSON array of the names of at most %d role templates, in a string: "[\"name\"]"`,
-			AnnotationKey, maxTemplates)
+		return nil, status.BadRequestf(`the annotation %s must be a JSON array of the names of at most %d role templates, in a string:`+
+			` "[\"name\"]"`, AnnotationKey, maxTemplates)
 	}
 	snap, err := h.Caches.Snapshot(ctx, wire.Resource("roletemplates"))
 	if err != nil {
@@ -144,5 +144,6 @@ func presentName(older map[module][]string, scope, name string) (string, error) 
 	case slices.Contains(found, named):
 		return named, nil
 	}
-	return "", status.BadRequestf("the annotation %s: %.100q is one of the role templates %s: name it", AnnotationKey, name, strings.Join(found, ", "))
+	return "", status.BadRequestf("the annotation %s: %.100q is one of the role templates %s: name it", AnnotationKey, name,
+		strings.Join(found, ", "))
 }
