@@ -39,7 +39,7 @@ func DefaultPaths() []Path {
 		{Path: "/oauth/logout", Methods: form},
 		// Each login page verifies the browser's cookie itself.
 		{Path: "/oauth/login", Methods: form},
-		{Path: "/oauth/login/*", Methods: get},
+		{Path: "/oauth/login/*", Methods: form},
 		{Path: "/oauth/callback/*", Methods: form},
 		{Path: "/oauth/consent", Methods: form[1:]},
 		{Path: "/oauth/device", Methods: form},
