@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,6 @@ type recording struct {
 	missing int   // bytes of events that were left out since the last marker
 	cut     bool  // something was left out
 	full    bool  // the limit of a cast is reached
-	flush   *time.Timer
 	ended   bool
 	end     ended
 	failure error
@@ -132,8 +132,11 @@ func (rec *recording) End(e *terminal.Ending, in, out int64) {
 	if rec.ended {
 		return
 	}
-	rec.flushHeld()
 	for _, t := range rec.texts() {
+		rec.flushHeld(t)
+		if t.flush != nil {
+			t.flush.Stop()
+		}
 		if rest := t.rest(); rest != "" {
 			rec.add(t.code, rest)
 		}
@@ -145,9 +148,6 @@ func (rec *recording) End(e *terminal.Ending, in, out int64) {
 		rec.enqueue(rec.marker(rec.of.Now().Sub(rec.began)))
 	}
 	rec.ended, rec.end = true, ended{e, rec.of.Now(), in, out}
-	if rec.flush != nil {
-		rec.flush.Stop()
-	}
 	if rec.cancel != nil {
 		rec.cancel(nil)
 	}
@@ -164,6 +164,7 @@ type text struct {
 	code   byte   // of the events
 	part   []byte // the beginning of a character whose rest has not arrived
 	redact *redactor
+	flush  *time.Timer // records what redact holds
 }
 
 // whole returns the text of p as far as it is known.
@@ -212,18 +213,26 @@ func (rec *recording) putPiece(t *text, p []byte) error {
 	if err := rec.await(); err != nil {
 		return err
 	}
+	held := t.redact != nil && t.redact.waiting()
 	if s := t.whole(p); s != "" {
 		rec.add(t.code, s)
 	}
-	if t.redact != nil && t.redact.waiting() && !rec.ended {
-		if rec.flush == nil {
-			rec.flush = time.AfterFunc(hold, rec.flushLate)
+	// From the first byte of a line on.
+	if t.redact != nil && t.redact.waiting() && !rec.ended && (!held || bytes.ContainsAny(p, lineEnds)) {
+		if t.flush == nil {
+			t.flush = time.AfterFunc(hold, func() { rec.flushLate(t) })
 		} else {
-			rec.flush.Reset(hold)
+			t.flush.Reset(hold)
 		}
+	}
+	if rec.unrecorded() {
+		return errRecordingLost
 	}
 	return nil
 }
+
+// unrecorded reports whether nothing may be shown any more, for it would not be recorded.
+func (rec *recording) unrecorded() bool { return rec.of.Strict && (rec.failure != nil || rec.full) }
 
 // await waits for room in the mode Strict. It is called with mu held, which it releases meanwhile.
 func (rec *recording) await() error {
@@ -246,7 +255,7 @@ func (rec *recording) await() error {
 		}
 		rec.mu.Lock()
 	}
-	if rec.failure != nil {
+	if rec.unrecorded() {
 		return errRecordingLost
 	}
 	return nil
@@ -259,24 +268,20 @@ func (rec *recording) lose(err error) {
 }
 
 // flushLate records what was held for long enough.
-func (rec *recording) flushLate() {
+func (rec *recording) flushLate(t *text) {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
 	if !rec.ended {
-		rec.flushHeld()
+		rec.flushHeld(t)
 	}
 }
 
-func (rec *recording) flushHeld() {
-	for _, t := range rec.texts() {
-		if t.redact == nil {
-			continue
-		}
-		if p := t.redact.flush(); len(p) > 0 {
-			if s := t.valid(p); s != "" {
-				rec.add(t.code, s)
-			}
-		}
+func (rec *recording) flushHeld(t *text) {
+	if t.redact == nil {
+		return
+	}
+	if s := t.valid(t.redact.flush()); s != "" {
+		rec.add(t.code, s)
 	}
 }
 

@@ -345,8 +345,10 @@ func TestAPromptIsRecordedInASecond(t *testing.T) { // O12
 		m := &memory{}
 		w := record(t, recording.Options{Sink: m, Redact: []*regexp.Regexp{regexp.MustCompile("x+")}})
 		w.session(t, terminal.Streams{}, func(_ context.Context, s terminal.Streams) error {
-			_, err := s.Stdout.Write([]byte("$ "))
-			time.Sleep(recording.Hold)
+			_, err := s.Stdout.Write([]byte("$"))
+			time.Sleep(recording.Hold * 3 / 4)
+			_, _ = s.Stdout.Write([]byte(" ")) // which does not make the first byte wait for longer
+			time.Sleep(recording.Hold / 4)
 			synctest.Wait()
 			m.mu.Lock()
 			defer m.mu.Unlock()
@@ -555,7 +557,8 @@ func TestARecordingIsBounded(t *testing.T) { // O12
 			f := folder(t, 0, 0)
 			w := record(t, recording.Options{Sink: f, Strict: strict})
 			w.SetLimit(10_000)
-			rec, cause := w.session(t, terminal.Streams{}, func(_ context.Context, s terminal.Streams) error {
+			var screen bytes.Buffer
+			rec, cause := w.session(t, terminal.Streams{Stdout: &screen}, func(_ context.Context, s terminal.Streams) error {
 				for range 1000 {
 					if _, err := s.Stdout.Write([]byte("0123456789abcdef")); err != nil {
 						return err
@@ -563,6 +566,9 @@ func TestARecordingIsBounded(t *testing.T) { // O12
 				}
 				return nil
 			})
+			if n := strings.Count(screen.String(), "f"); strict != (n < 1000) {
+				t.Errorf("%d lines are shown", n)
+			}
 			w.stop()
 			cast := read(t, f.Path, rec.ID()+".cast")
 			_, events := parse(t, cast)

@@ -10,6 +10,8 @@ import (
 const (
 	// redacted takes the place of what a pattern matches.
 	redacted = "REDACTED"
+	// lineEnds are the bytes that end a line.
+	lineEnds = "\r\n"
 	// hold is how long the beginning of a line waits for its rest.
 	hold = time.Second
 	// maxLine is how much of a line waits, in bytes, and lineContext how much of a longer one is still matched with what follows.
@@ -29,7 +31,7 @@ type redactor struct {
 func (r *redactor) add(p []byte) []byte {
 	var out []byte
 	for len(p) > 0 {
-		n := bytes.IndexAny(p, "\r\n") + 1
+		n := bytes.IndexAny(p, lineEnds) + 1
 		if n == 0 {
 			r.line = append(r.line, p...)
 			break
@@ -71,7 +73,7 @@ func (r *redactor) flush() []byte {
 
 // matches returns what the patterns match in the line, in order. What overlaps is one match.
 func (r *redactor) matches() [][2]int {
-	end := bytes.TrimRight(r.line, "\r\n")
+	end := bytes.TrimRight(r.line, lineEnds)
 	var all [][2]int
 	for _, p := range r.patterns {
 		for _, m := range p.FindAllIndex(end, -1) {
