@@ -89,7 +89,7 @@ func (p routes) webServices() []*restful.WebService {
 func (p routes) terminals() *kapisterminal.V1alpha2 {
 	t := p.cfg.Terminal
 	return &kapisterminal.V1alpha2{Nodes: p.nodeTerminals(), Executor: p.kube, Authorizer: p.may, Streams: p.streams,
-		Recorder:  recordings{p.components}.terminals(),
+		Recorder:  recordings(p).terminals(),
 		Pods:      terminal.NewLimiter(terminal.PodLimits, time.Now),
 		Uploads:   terminal.NewLimiter(terminal.UploadLimits, time.Now),
 		Downloads: terminal.NewLimiter(terminal.DownloadLimits, time.Now),

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -132,7 +133,7 @@ func TestWhatRunsInContainersIsRecorded(t *testing.T) { // O12, O36, O45
 
 	t.Run("NothingElseRunsThere", func(t *testing.T) {
 		for _, args := range [][]string{{"exec", "-i"}, {"attach"}, {"port-forward"}, {"debug"}} {
-			full := append(args, "-n", ns, pod[strings.LastIndex(pod, "/")+1:])
+			full := append(slices.Clone(args), "-n", ns, pod[strings.LastIndex(pod, "/")+1:])
 			switch args[0] {
 			case "exec":
 				full = append(full, "--", "id")

@@ -77,8 +77,7 @@ func unnamed(steps []string) bool {
 	if last < 1 {
 		return false
 	}
-	switch fold(steps[last]) {
-	case "value":
+	if fold(steps[last]) == "value" {
 		return true
 	}
 	parent := fold(steps[last-1])

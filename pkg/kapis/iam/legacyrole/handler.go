@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	restful "github.com/emicklei/go-restful/v3"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
@@ -113,7 +113,7 @@ const maxBody = 3 << 20
 func (h *Handler) update(r *restful.Request, text string, today web.Handler) (any, error) {
 	ctx := r.Request.Context()
 	info, name := request.InfoFrom(ctx), rawjson.GetText(text, "metadata", "name")
-	if name == "" || len(path.IsValidPathSegmentName(name)) > 0 {
+	if name == "" || len(content.IsPathSegmentName(name)) > 0 {
 		return nil, status.BadRequestf("the body has a metadata.resourceVersion, and so updates a role: metadata.name %.100q names none", name)
 	}
 	in, err := http.NewRequestWithContext(ctx, http.MethodPut, "/", strings.NewReader(text))
