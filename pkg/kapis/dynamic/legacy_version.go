@@ -1,7 +1,6 @@
 package dynamic
 
 import (
-	"io"
 	"net/http"
 	"strings"
 
@@ -86,11 +85,7 @@ func (o LegacyVersion) Renew(h *Handler, next web.Handler) web.Handler {
 		if err != nil {
 			return nil, err
 		}
-		again := restful.NewRequest(in)
-		for name, value := range r.PathParameters() {
-			again.PathParameters()[name] = value
-		}
-		return next(again)
+		return next(web.WithRequest(r, in))
 	}
 }
 
@@ -129,7 +124,7 @@ func (o LegacyVersion) renewPatch(in *http.Request) error {
 }
 
 func setBody(in *http.Request, text, mediaType string) {
-	in.Body, in.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
+	web.SetBody(in, text)
 	in.Header = in.Header.Clone()
 	in.Header.Set("Content-Type", mediaType)
 }

@@ -7,10 +7,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"slices"
-	"strings"
 
 	restful "github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -90,18 +88,14 @@ func capture(r *restful.Request, today web.Handler) (*captured, error) {
 // with returns a request like r with another body, and with the parameter dryRun=All if that is asked for.
 func with(r *restful.Request, body string, dryRun bool) *restful.Request {
 	in := r.Request.WithContext(r.Request.Context())
-	in.Body, in.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+	web.SetBody(in, body)
 	if dryRun {
 		u := *in.URL
 		query := u.Query()
 		query.Set("dryRun", "All")
 		u.RawQuery, in.URL = query.Encode(), &u
 	}
-	next := restful.NewRequest(in)
-	for name, value := range r.PathParameters() {
-		next.PathParameters()[name] = value
-	}
-	return next
+	return web.WithRequest(r, in)
 }
 
 // await waits until the cache of the requested kind has what an answer to a write says, so that the next request sees it. A cache that
@@ -124,11 +118,7 @@ func Array(today web.Handler) web.Handler {
 		for _, name := range []string{"Accept-Encoding", "If-None-Match"} {
 			in.Header.Del(name)
 		}
-		next := restful.NewRequest(in)
-		for name, value := range r.PathParameters() {
-			next.PathParameters()[name] = value
-		}
-		c, err := capture(next, today)
+		c, err := capture(web.WithRequest(r, in), today)
 		if err != nil {
 			return nil, err
 		}

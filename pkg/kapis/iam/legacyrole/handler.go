@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -101,8 +100,8 @@ func (h *Handler) Write(k Kind, today web.Handler) web.Handler {
 			return h.update(r, text, today)
 		}
 		in := r.Request.WithContext(r.Request.Context())
-		in.Body, in.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
-		return today(again(r, in))
+		web.SetBody(in, text)
+		return today(web.WithRequest(r, in))
 	}
 }
 
@@ -130,18 +129,9 @@ func (h *Handler) update(r *restful.Request, text string, today web.Handler) (an
 		now.Namespace != info.Namespace || now.Workspace != info.Workspace {
 		return nil, status.NoResource()
 	}
-	next := again(r, in)
+	next := web.WithRequest(r, in)
 	next.PathParameters()["name"] = name
 	return today(next)
-}
-
-// again returns a request with the path parameters of r.
-func again(r *restful.Request, in *http.Request) *restful.Request {
-	next := restful.NewRequest(in)
-	for name, value := range r.PathParameters() {
-		next.PathParameters()[name] = value
-	}
-	return next
 }
 
 // encode returns JSON of what can always be encoded: strings and JSON.
