@@ -9,9 +9,7 @@ import (
 	"testing"
 
 	restful "github.com/emicklei/go-restful/v3"
-	"k8s.io/apiserver/pkg/authentication/user"
 
-	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic/read"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -98,20 +96,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) do(t *testing.T, method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	w.seen = nil
-	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
-	r.Header.Set("User-Agent", "kubectl/v1")
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		r.Header.Set(name, value)
-	}
-	info, err := request.Parse(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx := request.WithUser(request.WithInfo(r.Context(), info), &user.DefaultInfo{Name: "bob"})
-	rec := httptest.NewRecorder()
-	w.container.ServeHTTP(rec, r.WithContext(authz.WithDecision(ctx, authz.Allow("", ""))))
-	return rec
+	return kapistest.Send(t, w.container, method, path, body, append([]string{"User-Agent: kubectl/v1"}, headers...)...)
 }
 
 // refused checks that a request is answered with code and a Status that contains all of has, and that nothing was written.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
@@ -16,6 +17,7 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 )
 
 // kinds is a cluster that serves pods, namespaces, workspaces, users, and one kind that can't be watched.
@@ -72,6 +74,23 @@ func Serve(t *testing.T, c *restful.Container, method, path string) *httptest.Re
 		t.Fatalf("%s: %v", path, err)
 	}
 	c.ServeHTTP(rec, r.WithContext(request.WithInfo(r.Context(), info)))
+	return rec
+}
+
+// Send answers a request of the user bob that the filters have allowed. Headers are "Name: value".
+func Send(t *testing.T, c *restful.Container, method, path, body string, headers ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	r, rec := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body)), httptest.NewRecorder()
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+	}
+	info, err := request.Parse(r)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	ctx := request.WithUser(request.WithInfo(r.Context(), info), &user.DefaultInfo{Name: "bob"})
+	c.ServeHTTP(rec, r.WithContext(authz.WithDecision(ctx, authz.Allow("", ""))))
 	return rec
 }
 

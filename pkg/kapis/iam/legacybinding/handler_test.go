@@ -12,14 +12,11 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/authentication/user"
 
-	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/legacybinding"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
-	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -79,16 +76,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) do(t *testing.T, method, path, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	w.tried, w.written = nil, nil
-	r := httptest.NewRequestWithContext(t.Context(), method, root+path, strings.NewReader(body))
-	r.Header.Set("Content-Type", "application/json")
-	info, err := request.Parse(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx := request.WithUser(request.WithInfo(r.Context(), info), &user.DefaultInfo{Name: "bob"})
-	rec := httptest.NewRecorder()
-	w.container.ServeHTTP(rec, r.WithContext(authz.WithDecision(ctx, authz.Allow("", ""))))
-	return rec
+	return kapistest.Send(t, w.container, method, root+path, body, "Content-Type: application/json")
 }
 
 // O26: arrays of bindings, in the present form, all of them tried before the first is written.

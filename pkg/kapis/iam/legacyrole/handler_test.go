@@ -72,16 +72,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) do(t *testing.T, method, path, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	w.got = nil
-	r := httptest.NewRequestWithContext(t.Context(), method, root+"/workspaces/w/workspaceroles"+path, strings.NewReader(body))
-	r.Header.Set("Content-Type", "application/json")
-	info, err := request.Parse(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx := request.WithUser(request.WithInfo(r.Context(), info), &user.DefaultInfo{Name: "bob"})
-	rec := httptest.NewRecorder()
-	w.container.ServeHTTP(rec, r.WithContext(authz.WithDecision(ctx, authz.Allow("", ""))))
-	return rec
+	return kapistest.Send(t, w.container, method, root+"/workspaces/w/workspaceroles"+path, body, "Content-Type: application/json")
 }
 
 // O26: the annotation names the templates, by their names of today or by the older ones; rules of the body are not read then.
