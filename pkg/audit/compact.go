@@ -47,10 +47,10 @@ func (e *Event) Compact() (c *Event, size int) {
 	return c, int(unsafe.Sizeof(out)) + length + 16*(len(c.Groups)+len(c.Sources)) + 32*len(c.annotations)
 }
 
-// Caller returns the name of the user whom the event names: at a login, of the one who logs in.
-func (e *Event) Caller() string {
-	name, _, _ := e.caller()
-	return name
+// Caller returns the name and the UID of the user whom the event names: at a login, of the one who logs in.
+func (e *Event) Caller() (name, uid string) {
+	name, uid, _ = e.caller()
+	return name, uid
 }
 
 // recentEvent is an event as pages of release 3 read it: the name of the user has two keys.

@@ -3,7 +3,6 @@ package ring
 import (
 	"encoding/json"
 	"slices"
-	"time"
 
 	"kapis.dev/ks-apiserver/pkg/audit"
 	"kapis.dev/ks-apiserver/pkg/query"
@@ -113,6 +112,3 @@ func (q *Query) histogram(found []*audit.Event) (*Histogram, error) {
 	}
 	return out, nil
 }
-
-// Since writes since when a ring has every event.
-func Since(t time.Time) string { return t.UTC().Format(time.RFC3339) }

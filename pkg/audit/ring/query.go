@@ -55,7 +55,7 @@ var texts = []struct {
 	{"workspace", true, true, func(e *audit.Event) []string { return []string{e.Workspace} }},
 	{"objectref_namespace", true, true, func(e *audit.Event) []string { return []string{e.Object.Namespace} }},
 	{"objectref_name", true, true, func(e *audit.Event) []string { return []string{e.Object.Name} }},
-	{"user", true, true, func(e *audit.Event) []string { return []string{e.Caller()} }},
+	{"user", true, true, func(e *audit.Event) []string { name, _ := e.Caller(); return []string{name} }},
 	{"level", true, false, func(e *audit.Event) []string { return []string{string(e.Level)} }},
 	{"verb", true, false, func(e *audit.Event) []string { return []string{e.Verb} }},
 	{"objectref_resource", true, false, func(e *audit.Event) []string { return []string{e.Object.Resource} }},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"time"
 
 	restful "github.com/emicklei/go-restful/v3"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -76,7 +77,7 @@ func (h *Handler) events(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return answer{out, `299 ks-apiserver "these are the events of the replica ` + quotable(h.Replica) + ` since ` + ring.Since(since) +
+	return answer{out, `299 ks-apiserver "these are the events of the replica ` + quotable(h.Replica) + ` since ` + since.UTC().Format(time.RFC3339) +
 		`, and not of others"`}, nil
 }
 
@@ -125,7 +126,7 @@ func (v *view) shows(e *audit.Event) bool {
 	if v.caller == nil {
 		return false
 	}
-	if name := v.caller.GetName(); name != "" && name != user.Anonymous && name != audit.Unknown && e.Caller() == name {
+	if v.isOwn(e) {
 		return true
 	}
 	platform := scope{Scope: request.Global}
@@ -143,6 +144,15 @@ func (v *view) shows(e *audit.Event) bool {
 		return v.may(scope{Scope: request.Cluster})
 	}
 	return false
+}
+
+// isOwn reports whether an event is the caller's. A name may have belonged to somebody else before, so the UID decides, where there is one.
+func (v *view) isOwn(e *audit.Event) bool {
+	if of := v.caller.GetName(); of == "" || of == user.Anonymous || of == audit.Unknown {
+		return false
+	}
+	name, uid := e.Caller()
+	return name == v.caller.GetName() && uid == v.caller.GetUID()
 }
 
 // may reports whether the caller may list events of core/v1 in a scope. An error counts as no.

@@ -38,7 +38,8 @@ func TestCallersSeeTheEventsThatTheyMay(t *testing.T) {
 	r := ring.New(1<<20, at)
 	pod := auditv1.ObjectReference{Resource: "pods", Namespace: "a", Name: "p"}
 	for id, e := range map[string]audit.Event{
-		"own":       {Username: "bob", Object: auditv1.ObjectReference{Resource: "users"}, Scope: "Global"},
+		"former":    {Username: "bob", UID: "1", Object: auditv1.ObjectReference{Resource: "users"}, Scope: "Global"}, // another one of this name
+		"own":       {Username: "bob", UID: "2", Object: auditv1.ObjectReference{Resource: "users"}, Scope: "Global"},
 		"pod":       {Username: "eve", Object: pod, Scope: "Namespace", Workspace: "w", Cluster: "host"},
 		"elsewhere": {Username: "eve", Object: pod, Scope: "Namespace", Workspace: "w", Cluster: "moon"},
 		"workspace": {Username: "eve", Object: auditv1.ObjectReference{Resource: "workspacemembers"}, Scope: "Workspace", Workspace: "w"},
@@ -57,10 +58,11 @@ func TestCallersSeeTheEventsThatTheyMay(t *testing.T) {
 	h.Mount(ws)
 	c := restful.NewContainer()
 	c.Add(ws)
+	uids := map[string]string{"bob": "2"}
 	ask := func(name, query string) *httptest.ResponseRecorder {
 		req := httptest.NewRequest(http.MethodGet, "/kapis/tenant.kubesphere.io/v1alpha2/auditing/events?"+query, nil)
 		if name != "" {
-			req = req.WithContext(request.WithUser(req.Context(), &user.DefaultInfo{Name: name}))
+			req = req.WithContext(request.WithUser(req.Context(), &user.DefaultInfo{Name: name, UID: uids[name]}))
 		}
 		w := httptest.NewRecorder()
 		c.ServeHTTP(w, req)
@@ -69,7 +71,7 @@ func TestCallersSeeTheEventsThatTheyMay(t *testing.T) {
 	for name, want := range map[string][]string{
 		"": nil, "mallory": nil, user.Anonymous: nil, "bob": {"own"}, "eve": {"elsewhere", "login", "node", "pod", "user", "workspace"},
 		"namespace:a": {"pod"}, "namespace:b": nil, "workspace:w": {"workspace"}, "cluster:": {"node"}, "namespace:a+workspace:w": {"pod", "workspace"},
-		"global:": {"anonymous", "elsewhere", "login", "node", "own", "pod", "unknown", "user", "workspace"}, audit.Unknown: nil,
+		"global:": {"anonymous", "elsewhere", "former", "login", "node", "own", "pod", "unknown", "user", "workspace"}, audit.Unknown: nil,
 	} {
 		w := ask(name, "size=100")
 		var out struct {
