@@ -186,7 +186,6 @@ func TestWhoInvitesSeesTheNamesOfAll(t *testing.T) {
 	}
 }
 
-// S10: a caller who is not known to be logged in gets nothing, and no one gets anything but reads, nor anything at other paths.
 // O27: lists of what no workspace has any more are empty for everybody, and nothing else is allowed by that.
 func TestWhatIsEmptyForAllIsShownToUsers(t *testing.T) {
 	o := newWorld(t).authorizer(newFleet(t))
@@ -213,6 +212,7 @@ func TestWhatIsEmptyForAllIsShownToUsers(t *testing.T) {
 	}
 }
 
+// S10: a caller who is not known to be logged in gets nothing, and no one gets anything but reads, nor anything at other paths.
 func TestNothingElseIsLetThrough(t *testing.T) {
 	a := sample(t).authorizer(newFleet(t))
 	lists := []string{
