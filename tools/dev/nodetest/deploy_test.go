@@ -34,7 +34,10 @@ const (
 func (p *plane) platform() {
 	address := p.kubectl("get", "node", "real-0", "--output", `jsonpath={.status.addresses[?(@.type=="InternalIP")].address}`)
 	d := &deployment{plane: p, kube: p.kubeClient(), service: "http://" + address + ":30880"}
-	before := d.objects()
+	before, err := d.objects()
+	if err != nil {
+		d.t.Fatal(err)
+	}
 	d.t.Run("MakeDeployRollsOut", d.with((*deployment).rollsOut))
 	if d.t.Failed() {
 		return
@@ -364,8 +367,12 @@ func (d *deployment) uninstalled() {
 func (d *deployment) left(before []string) {
 	d.t.Helper()
 	d.eventually("nothing is left", func() error {
+		objects, err := d.objects()
+		if err != nil {
+			return err
+		}
 		var left []string
-		for _, o := range d.objects() {
+		for _, o := range objects {
 			if !slices.Contains(before, o) {
 				left = append(left, o)
 			}
@@ -377,15 +384,20 @@ func (d *deployment) left(before []string) {
 	})
 }
 
-// objects lists all objects of the cluster, except what tells of others and goes by itself.
-func (d *deployment) objects() []string {
-	kinds := strings.Fields(d.kubectl("api-resources", "--verbs=list", "--output=name", "--cached=false"))
+// objects lists all objects of the cluster, except what tells of others and goes by itself. It fails where a kind goes
+// between kubectl's two questions: kube-apiserver names a deleted CustomResourceDefinition for a while.
+func (d *deployment) objects() ([]string, error) {
+	names, err := d.run("", "kubectl", "api-resources", "--verbs=list", "--output=name", "--cached=false")
+	if err != nil {
+		return nil, err
+	}
+	kinds := strings.Fields(names)
 	kinds = slices.DeleteFunc(kinds, func(k string) bool {
 		return slices.Contains([]string{"events", "events.events.k8s.io", "leases.coordination.k8s.io", "componentstatuses"}, k)
 	})
-	out := d.kubectl("get", strings.Join(kinds, ","), "--all-namespaces", "--ignore-not-found", "--output",
+	out, err := d.run("", "kubectl", "get", strings.Join(kinds, ","), "--all-namespaces", "--ignore-not-found", "--output",
 		`go-template={{range .items}}{{.kind}} {{with .metadata.namespace}}{{.}}/{{end}}{{.metadata.name}}{{"\n"}}{{end}}`)
-	return strings.Split(strings.TrimSpace(out), "\n")
+	return strings.Split(strings.TrimSpace(out), "\n"), err
 }
 
 // pod is what is read of a Pod.

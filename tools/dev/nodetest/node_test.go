@@ -111,12 +111,13 @@ func TestRealNode(t *testing.T) {
 		p.podsRun()
 	})
 	t.Run("NothingIsLeftAfterADeadControlPlaneAndDown", func(t *testing.T) {
+		t.Cleanup(func() { sameMachine(t, before) }) // says what is left after all logs
 		p := p.with(t)
 		p.kill(p.supervisor())
 		p.down()
-		sameMachine(t, before)
 	})
 	t.Run("NothingIsLeftAfterDown", func(t *testing.T) {
+		t.Cleanup(func() { sameMachine(t, before) })
 		p := p.with(t)
 		p.up()
 		p.podsRun()
@@ -125,7 +126,6 @@ func TestRealNode(t *testing.T) {
 			t.Errorf("after the deletion there are %s", out)
 		}
 		p.down()
-		sameMachine(t, before)
 	})
 }
 
@@ -152,9 +152,6 @@ func newPlane(t *testing.T) *plane {
 	p := &plane{t, bin, dir}
 	t.Cleanup(func() {
 		_ = exec.Command(dev, "down", "--dir", dir).Run()
-		if t.Failed() {
-			p.showLogs()
-		}
 		_ = os.RemoveAll(dir)
 	})
 	return p
@@ -167,7 +164,16 @@ func cmpOr(a, b string) string {
 	return b
 }
 
-func (p *plane) with(t *testing.T) *plane { return &plane{t, p.bin, p.dir} }
+// with is the control plane in another test, which shows its logs if it fails.
+func (p *plane) with(t *testing.T) *plane {
+	p = &plane{t, p.bin, p.dir}
+	t.Cleanup(func() {
+		if t.Failed() {
+			p.showLogs()
+		}
+	})
+	return p
+}
 
 // showLogs prints the end of what the node's programs have logged.
 func (p *plane) showLogs() {
@@ -389,15 +395,18 @@ func (p *plane) findProcess(role string) (int, error) {
 	return 0, fmt.Errorf("no %s of the control plane in %s runs", role, p.dir)
 }
 
-// state is what a node changes of a machine while it runs.
+// state is what a node changes of a machine while it runs: the outputs of commands.
 type state map[string]string
+
+// interfaces is the command that names the machine's interfaces.
+const interfaces = "ip -o link | cut -d: -f2"
 
 // machine describes this machine: interfaces, routes, packet filters, mounts, cgroups, kernel settings and folders.
 func machine(t *testing.T) state {
 	t.Helper()
 	s := state{}
 	for _, command := range []string{
-		"ip -o link | cut -d: -f2", "ip -o address | awk '{print $2, $3, $4}'", "ip route", "nft list ruleset | sed 's/packets.*bytes [0-9]*//'", "iptables-save | sed '/^#/d; s/\\[.*\\]//'",
+		interfaces, "ip -o address | awk '{print $2, $3, $4}'", "ip route", "nft list ruleset | sed 's/packets.*bytes [0-9]*//'", "iptables-save | sed '/^#/d; s/\\[.*\\]//'",
 		"cut -d' ' -f 4- /proc/self/mountinfo | grep -E 'kapis|ks-node|containerd|kubelet|cni'",
 		"ls -d /sys/fs/cgroup/kapis* /sys/fs/cgroup/*/kapis* /sys/fs/cgroup/*/kubepods*",
 		"sysctl -n net.ipv4.ip_forward net.bridge.bridge-nf-call-iptables vm.overcommit_memory vm.panic_on_oom kernel.panic kernel.panic_on_oops",
@@ -411,18 +420,30 @@ func machine(t *testing.T) state {
 }
 
 // sameMachine checks that the machine is as it was. What a node that died earlier had left may be gone: a start cleans up after it.
+// The addresses and routes of interfaces that were there before are left out: those are of others, and may change at any time.
 func sameMachine(t *testing.T, before state) {
 	t.Helper()
 	after := machine(t)
 	for what, was := range before {
-		now := after[what]
-		kept := slices.DeleteFunc(strings.Split(was, "\n"), func(line string) bool {
-			return ofANode.MatchString(line) && !slices.Contains(strings.Split(now, "\n"), line)
-		})
-		if was = strings.Join(kept, "\n"); now != was {
-			t.Errorf("%s\nwas\n%s\nand is\n%s", what, was, now)
+		lines := strings.Split(was, "\n")
+		now := strings.Split(after[what], "\n")
+		for _, line := range lines {
+			if !slices.Contains(now, line) && !ofANode.MatchString(line) && !before.ofOthers(line) {
+				t.Errorf("%s: %q is gone", what, line)
+			}
+		}
+		for _, line := range now {
+			if !slices.Contains(lines, line) && !before.ofOthers(line) {
+				t.Errorf("%s: %q is left", what, line)
+			}
 		}
 	}
+}
+
+// ofOthers tells whether a line of ip is about an interface that was there before.
+func (s state) ofOthers(line string) bool {
+	words := strings.Fields(line)
+	return slices.ContainsFunc(strings.Fields(s[interfaces]), func(name string) bool { return slices.Contains(words, name) })
 }
 
 // ofANode matches what has the name or the network of a real node.
