@@ -22,8 +22,10 @@ const (
 	defaultPerUser = 64
 	// unconfirmed bounds the trust in a session that the feed has not brought yet.
 	unconfirmed = time.Minute
-	// lookTimeout and lookAtOnce bound the reads of sessions that this replica has not seen.
-	lookTimeout = 3 * time.Second
+	// lookTimeout and lookAtOnce bound the reads of sessions that this replica has not seen. A busy control plane answers after
+	// seconds, and a login at another replica would count here only after its feed has brought it; where nothing answers, the queue
+	// bounds who waits.
+	lookTimeout = 10 * time.Second
 	lookAtOnce  = 8
 	lookQueue   = 1024
 	// goneSize is how many names of ended sessions are remembered.

@@ -103,7 +103,7 @@ func Failure(err error) *Error {
 			Description: "The identity provider can't be reached at the moment; try again."}
 	case errors.Is(err, iam.ErrUnavailable):
 		return &Error{Code: http.StatusServiceUnavailable, Name: Unavailable, RetryAfter: iam.RetryAfter, Cause: err,
-			Description: "Sessions can't be stored at the moment; try again."}
+			Description: "Sessions can't be read or written at the moment; try again."}
 	}
 	return &Error{Code: http.StatusInternalServerError, Name: ServerError, Cause: err,
 		Description: "The server met an error; its log tells more."}
