@@ -62,11 +62,25 @@ func private(path string) error {
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a regular file", path)
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Chmod(0o600), f.Close())
+	return errors.Join(f.Chmod(0o600), endLine(f), f.Close())
+}
+
+// endLine ends the last line, of which a process that was killed may have written a part only: the next event has a line of its own.
+func endLine(f *os.File) error {
+	end, err := f.Seek(0, io.SeekEnd)
+	if err != nil || end == 0 {
+		return err
+	}
+	last := []byte{0}
+	if _, err := f.ReadAt(last, end-1); err != nil || last[0] == '\n' {
+		return err
+	}
+	_, err = f.Write([]byte{'\n'})
+	return err
 }
 
 // Run writes what is queued, until ctx ends; then it writes the rest, for up to 10 s, and closes the file.

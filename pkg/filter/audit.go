@@ -120,6 +120,7 @@ type auditedRequest struct {
 	described  bool
 	refused    bool            // because it could not be recorded
 	recorded   *recordedBodies // nil where bodies are not recorded
+	created    *createdObject  // nil where the request names the object
 	id         [1]string
 	sources    [2]string
 }
@@ -129,6 +130,9 @@ func (e *auditedRequest) began(rec *record) {
 	if e.Commit != nil && e.request.Method != http.MethodHead {
 		// The end of the answer is then what net/http sends when the handler has returned, and so after the event.
 		rec.ResponseWriter.Header().Del("Content-Length")
+	}
+	if answersWithName(rec.info, rec.Header(), rec.status) {
+		e.created = &createdObject{}
 	}
 	if rec.status >= http.StatusMultipleChoices || rec.status != http.StatusSwitchingProtocols && !lasting(rec.info, e.request.URL.RawQuery) {
 		return
@@ -169,6 +173,7 @@ func (e *auditedRequest) record(rec *record, stage auditv1.Stage, code int) erro
 	}
 	e.Stage, e.Code, e.At = stage, code, e.Now()
 	e.decided(rec.decision, code)
+	e.nameCreated()
 	if e.recorded != nil {
 		e.describeBodies(rec, code)
 	}

@@ -38,14 +38,6 @@ type recordedBodies struct {
 	kinds             []string // the resources that the request is for
 }
 
-// answer returns what records the answer; nil where that is not recorded.
-func (e *auditedRequest) answer() *recordedBody {
-	if e == nil || e.recorded == nil || !e.recorded.answers {
-		return nil
-	}
-	return &e.recorded.response
-}
-
 // recordedBody retains what is written to it, up to maxRecorded bytes. A handler may read a request in another goroutine.
 type recordedBody struct {
 	mu      sync.Mutex
