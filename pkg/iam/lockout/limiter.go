@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	// freeAtOnce bounds the attempts on one user from a known network that run at once without being counted first. From any other network an
-	// attempt is counted before it is made, and one runs at a time.
+	// freeAtOnce bounds the attempts on one name from a known network, or from a shared address without a failure of that name, that run at once
+	// without being counted first: the login of somebody who knows the password then writes nothing. From any other network an attempt is
+	// counted before it is made, and one runs at a time.
 	freeAtOnce = 2
 	// mostWaiting bounds the attempts that wait for others.
 	mostWaiting = 64
@@ -254,7 +255,7 @@ func (l *Limiter) check(a *Attempt) error {
 	if !a.known && l.sources.Count(a.source, now) >= sprayMost {
 		return l.limited("source")
 	}
-	a.free = a.known && local+led.of(a.key).in(now, l.Window) == 0
+	a.free = (a.known || a.shared) && local+led.of(a.key).in(now, l.Window) == 0
 	return nil
 }
 

@@ -17,8 +17,9 @@ type Attempt struct {
 	id, all, key  uint64
 	place, source uint64
 	// recent is the user and the network of recent successes, and at the address alone; 0 for none.
-	recent, at  uint64
-	visited     bool
+	recent, at uint64
+	visited    bool
+	// free says that the attempt is counted only if it fails.
 	known, free bool
 	// shared says that many users log in from the address.
 	shared bool
@@ -35,6 +36,10 @@ func (a *Attempt) Fail(ctx context.Context) {
 	}
 	a.l.mu.Unlock()
 	if !a.free {
+		return
+	}
+	if a.User == nil {
+		a.l.remember(a, 1)
 		return
 	}
 	if err := a.l.change(ctx, a.User.UID, a.User.Name, func(led *state, now time.Time) (*state, error) {
@@ -66,7 +71,7 @@ func (a *Attempt) Succeed(complete bool) error {
 	led := l.byUser[a.User.UID]
 	at, noted := led.knows(a.place, now)
 	own := led.of(a.key).in(now, l.Window)
-	if a.free && own+l.local.Count(a.id, now) >= int32(l.Tries) {
+	if a.free && !a.shared && own+l.local.Count(a.id, now) >= int32(l.Tries) {
 		l.mu.Unlock()
 		return l.limited("place")
 	}

@@ -135,6 +135,24 @@ func TestMadeUpNamesAreDelayedAlike(t *testing.T) {
 	}
 }
 
+// A right password from a shared address costs no write, unless a wrong one came before it.
+func TestALoginFromASharedAddressWritesNothing(t *testing.T) {
+	d := newDoors(t, 1)
+	shared := iam.Origin{Source: console, Shared: true}
+	for range 10 {
+		iamtest.Want(t, d.tryFrom(t, 0, "alice", iamtest.Password, shared), nil)
+		iamtest.Want(t, d.tryFrom(t, 0, "bob", iamtest.Password, shared), nil)
+	}
+	d.settle(t)
+	if n := d.api.Count("create", "update", "get"); n != 0 {
+		t.Errorf("got %d calls, want none", n)
+	}
+	iamtest.Want(t, d.tryFrom(t, 0, "alice", "Wrong-123", shared), iam.ErrCredentials)
+	if n := d.api.Count("create", "update"); n != 1 {
+		t.Errorf("got %d writes for a wrong password, want 1", n)
+	}
+}
+
 // Without the API each replica delays by itself.
 func TestWithoutTheAPIASharedAddressIsDelayed(t *testing.T) {
 	d := newDoors(t, 1)
