@@ -40,6 +40,8 @@ type Proxies interface {
 	Trusts(r *http.Request) bool
 	// Headers returns the names of the headers in which they state identities.
 	Headers() []string
+	// HeaderPrefixes returns the beginnings of the names of further such headers.
+	HeaderPrefixes() []string
 }
 
 // Wrap is the filter. The request that goes on has the user in its context, and no credentials: the Authorization header and the cookies
@@ -184,6 +186,16 @@ func (a Authentication) takeIdentity(r *http.Request) http.Header {
 			}
 			r.Header.Del(name)
 		}
+		for _, prefix := range a.Proxies.HeaderPrefixes() {
+			for name, v := range r.Header {
+				if trusted && web.HasPrefixFold(name, prefix) {
+					if stated == nil {
+						stated = http.Header{}
+					}
+					stated[name] = v
+				}
+			}
+		}
 	}
 	a.cutIdentity(r.Header)
 	return stated
@@ -203,8 +215,13 @@ func (a Authentication) cutIdentity(h http.Header) {
 		for _, name := range a.Proxies.Headers() {
 			h.Del(name)
 		}
+		cutPrefixes(h, a.Proxies.HeaderPrefixes())
 	}
-	for _, prefix := range a.Prefixes {
+	cutPrefixes(h, a.Prefixes)
+}
+
+func cutPrefixes(h http.Header, prefixes []string) {
+	for _, prefix := range prefixes {
 		for k := range h {
 			if prefix != "" && web.HasPrefixFold(k, prefix) {
 				delete(h, k)

@@ -303,6 +303,7 @@ type proxies struct{}
 
 func (proxies) Trusts(r *http.Request) bool { return r.Header.Get("X-Trusted") != "" }
 func (proxies) Headers() []string           { return []string{"X-Custom-User", "X-Remote-User"} }
+func (proxies) HeaderPrefixes() []string    { return []string{"X-Custom-Extra-"} }
 
 // anything allows everything, even without a login.
 var anything = authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
@@ -312,7 +313,7 @@ var anything = authz.Func(func(context.Context, user.Info, *request.Info) (authz
 // S13, S19: identity headers, of custom and of the usual names, reach the authenticators if a proxy sent them, and no one else's do; after the filter they
 // are removed in any case. A later check of the same request sees them again.
 func TestIdentityHeadersCountFromProxiesOnly(t *testing.T) {
-	names := []string{"X-Custom-User", "X-Remote-User", "X-Remote-Group", "X-Remote-Extra-Scopes"}
+	names := []string{"X-Custom-User", "X-Remote-User", "X-Remote-Group", "X-Remote-Extra-Scopes", "X-Custom-Extra-Team"}
 	for _, trusted := range []bool{false, true} {
 		var seen []string
 		who := authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
@@ -349,7 +350,7 @@ func TestIdentityHeadersCountFromProxiesOnly(t *testing.T) {
 		serve(h, r)
 		want := ""
 		if trusted {
-			want = "X-Custom-User X-Remote-User"
+			want = "X-Custom-User X-Remote-User X-Custom-Extra-Team"
 		}
 		if got := strings.Join(seen, " "); got != want {
 			t.Errorf("trusted %v: the authenticators see %q, want %q", trusted, got, want)

@@ -20,6 +20,8 @@ type Identity struct {
 	DisplayName, Email, Lang string
 	// Groups are the person's current groups at the provider.
 	Groups []string
+	// Extra is what else the provider says of the person in one request (user.Info's extra): nothing of it is stored.
+	Extra map[string][]string
 	// Hint is what the provider needs when the person logs out there (an ID token); it is a secret.
 	Hint string
 	// Refresh is the provider's token for asking about the person again (a refresh token); "" for none. It is a secret.

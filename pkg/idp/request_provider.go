@@ -28,6 +28,8 @@ type Proxy interface {
 	Identity(h http.Header) (*Identity, error)
 	// Headers returns the names of the headers that state an identity. Only the proxy may send them.
 	Headers() []string
+	// HeaderPrefixes returns the beginnings of further names of such headers.
+	HeaderPrefixes() []string
 }
 
 // Proxies returns the providers that are authenticating proxies and in use, by name of their entry.

@@ -39,6 +39,15 @@ func (a *Authenticator) Headers() []string {
 	return out
 }
 
+// HeaderPrefixes returns the beginnings of the names of further identity headers.
+func (a *Authenticator) HeaderPrefixes() []string {
+	var out []string
+	for _, e := range a.Directory.Proxies() {
+		out = append(out, e.Provider.(idp.Proxy).HeaderPrefixes()...)
+	}
+	return out
+}
+
 // AuthenticateRequest returns the user that a proxy names in a request.
 func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
 	e := a.proxy(r)

@@ -27,6 +27,7 @@ type proxy struct {
 func (p *proxy) Check(context.Context) error { return nil }
 func (p *proxy) Roots() []*x509.Certificate  { return []*x509.Certificate{p.cert} }
 func (p *proxy) Headers() []string           { return []string{p.header} }
+func (p *proxy) HeaderPrefixes() []string    { return []string{p.header + "-Extra-"} }
 func (p *proxy) Trusts(peer *tls.ConnectionState, _ time.Time) bool {
 	return peer.VerifiedChains[0][0] == p.cert
 }
@@ -64,6 +65,9 @@ func TestAProxyIsBelievedAndNobodyElse(t *testing.T) {
 	}
 	if !slices.Equal(a.Headers(), []string{"X-One", "X-Two"}) || len(a.Directory.ClientAuthorities()) != 2 {
 		t.Errorf("%v, %d roots", a.Headers(), len(a.Directory.ClientAuthorities()))
+	}
+	if got, want := a.HeaderPrefixes(), []string{"X-One-Extra-", "X-Two-Extra-"}; !slices.Equal(got, want) {
+		t.Errorf("got the prefixes %v, want %v", got, want)
 	}
 	for _, tc := range []struct {
 		claim  string

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -213,12 +214,19 @@ func (a *Linker) Vouched(ctx context.Context, e *idp.Entry, id *idp.Identity) (u
 		return nil, iam.ErrSuspended
 	}
 	more := idp.Groups(id.Groups, "")
-	if len(more) == 0 {
+	if len(more) == 0 && len(id.Extra) == 0 {
 		return u.Info(), nil
 	}
 	groups := make([]string, 0, len(more)+len(u.Info().GetGroups()))
 	groups = append(append(groups, u.Info().GetGroups()...), more...)
-	return &user.DefaultInfo{Name: u.Name, UID: u.UID, Groups: groups, Extra: u.Info().GetExtra()}, nil
+	extra := maps.Clone(id.Extra)
+	if of := u.Info().GetExtra(); len(of) > 0 {
+		if extra == nil {
+			extra = map[string][]string{}
+		}
+		maps.Copy(extra, of) // what this server says of the user counts
+	}
+	return &user.DefaultInfo{Name: u.Name, UID: u.UID, Groups: groups, Extra: extra}, nil
 }
 
 // newAccount is the User to create.

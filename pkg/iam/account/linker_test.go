@@ -306,6 +306,14 @@ func TestVouchedIsTheUserWithTheGroupsOfTheIdentity(t *testing.T) {
 	if err != nil || info.GetName() != "jane" || info.GetUID() != "uid-jane" || !slices.Equal(info.GetGroups(), []string{"local", "system:authenticated", "dev"}) {
 		t.Fatalf("%v, %v", info, err)
 	}
+	more := jane()
+	more.Extra = map[string][]string{"team": {"a"}}
+	if info, err := a.Vouched(t.Context(), provider(idp.MapLookup), more); err != nil || !slices.Equal(info.GetExtra()["team"], []string{"a"}) {
+		t.Errorf("got %v, %v, want the extra of the identity", info, err)
+	}
+	if own := a.Users.ByName("jane").Info(); own.GetExtra() != nil {
+		t.Errorf("the user got extras: %v", own.GetExtra())
+	}
 	if own := a.Users.ByName("jane").Info().GetGroups(); !slices.Equal(own, []string{"local", "system:authenticated"}) {
 		t.Errorf("the user himself got groups: %v", own)
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -39,6 +40,9 @@ type settings struct {
 	UsernameHeaders []string `json:"usernameHeaders"`
 	UIDHeaders      []string `json:"uidHeaders"`
 	GroupHeaders    []string `json:"groupHeaders"`
+	// ExtraHeadersPrefixes begin the names of headers that say more of the person, for conditions of roles, for policies and for
+	// kube-apiserver (none; X-Remote-Extra- is usual).
+	ExtraHeadersPrefixes []string `json:"extraHeadersPrefixes"`
 	// EmailHeaders and DisplayNameHeaders are for the User that is created (none).
 	EmailHeaders       []string `json:"emailHeaders"`
 	DisplayNameHeaders []string `json:"displayNameHeaders"`
@@ -82,6 +86,11 @@ func open(raw []byte, _ idp.OpenOptions) (idp.Provider, error) {
 		}
 		p.headers = append(p.headers, list...)
 	}
+	for _, prefix := range p.ExtraHeadersPrefixes {
+		if !httpguts.ValidHeaderFieldName(prefix) || !strings.HasPrefix(http.CanonicalHeaderKey(prefix), "X-") || !strings.HasSuffix(prefix, "-") {
+			return nil, errors.New("extraHeadersPrefixes: one of them does not begin with X- and end with -")
+		}
+	}
 	slices.Sort(p.headers)
 	p.headers = slices.Compact(p.headers)
 	var err error
@@ -110,6 +119,9 @@ func (p *Provider) Roots() []*x509.Certificate { return p.roots }
 
 // Headers returns the names of the headers that the proxy may send.
 func (p *Provider) Headers() []string { return p.headers }
+
+// HeaderPrefixes returns the beginnings of further names.
+func (p *Provider) HeaderPrefixes() []string { return p.ExtraHeadersPrefixes }
 
 // Trusts reports whether a verified client certificate is the proxy's: issued by one of the roots, still valid, and with an allowed
 // name.
@@ -146,6 +158,11 @@ func (p *Provider) Identity(h http.Header) (*idp.Identity, error) {
 		groups = append(groups, h[name]...)
 	}
 	id.Groups = idp.Groups(groups, "")
+	extra, err := p.extra(h)
+	if err != nil {
+		return nil, err
+	}
+	id.Extra = extra
 	return id, nil
 }
 

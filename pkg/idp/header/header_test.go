@@ -52,6 +52,9 @@ func TestSettingsThatTrustTooMuchAreRefused(t *testing.T) {
 		"Authorization":        {ca + "allowedNames: [front]\nusernameHeaders: [authorization]", "usernameHeaders"},
 		"Cookie":               {ca + "allowedNames: [front]\ngroupHeaders: [Cookie]", "groupHeaders"},
 		"Impersonation":        {ca + "allowedNames: [front]\ngroupHeaders: [impersonate-group]", "groupHeaders"},
+		"NoPrefix":             {ca + "allowedNames: [front]\nextraHeadersPrefixes: ['']", "extraHeadersPrefixes"},
+		"APrefixOfAllHeaders":  {ca + "allowedNames: [front]\nextraHeadersPrefixes: [A]", "extraHeadersPrefixes"},
+		"APrefixOfCookies":     {ca + "allowedNames: [front]\nextraHeadersPrefixes: [Coo-]", "extraHeadersPrefixes"},
 		"NoHeaderName":         {ca + "allowedNames: [front]\nuidHeaders: ['a b']", "uidHeaders"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,6 +97,11 @@ func TestHeadersNameThePerson(t *testing.T) {
 	ca := "clientCAData: " + base64.StdEncoding.EncodeToString([]byte(idptest.NewAuthority(t, "proxies", now).PEM)) + "\nallowedNames: [front]\n"
 	plain := opened(t, ca)
 	full := opened(t, ca+"usernameHeaders: [X-A, X-B]\nuidHeaders: [X-Uid]\ngroupHeaders: [X-G, X-H]\nemailHeaders: [X-Mail]\ndisplayNameHeaders: [X-Name]\n")
+	more := opened(t, ca+"extraHeadersPrefixes: [X-Remote-Extra-]\n")
+	jane := func(extras http.Header) http.Header {
+		extras["X-Remote-User"] = []string{"jane"}
+		return extras
+	}
 	for name, tc := range map[string]struct {
 		p       *header.Provider
 		h       http.Header
@@ -111,6 +119,14 @@ func TestHeadersNameThePerson(t *testing.T) {
 		"TwoUIDs":            {full, http.Header{"X-A": {"jane"}, "X-Uid": {"7", "8"}}, nil, true},
 		"All": {full, http.Header{"X-A": {"jane"}, "X-Uid": {"7"}, "X-G": {"a"}, "X-H": {"b"}, "X-Mail": {"j@x"}, "X-Name": {"Jane"}},
 			&idp.Identity{Subject: "7", Username: "jane", Groups: []string{"a", "b"}, Email: "j@x", DisplayName: "Jane"}, false},
+		"Extras": {more, jane(http.Header{"X-Remote-Extra-Team": {"a", "b"}, "X-Remote-Extra-Corp.example%2fCost-Center": {"7"}, "X-Remote-Extra-": {"x"}}),
+			&idp.Identity{Subject: "jane", Username: "jane", Extra: map[string][]string{"team": {"a", "b"}, "corp.example/cost-center": {"7"}}}, false},
+		"ExtrasThatNobodyAskedFor": {plain, jane(http.Header{"X-Remote-Extra-Team": {"a"}}), &idp.Identity{Subject: "jane", Username: "jane"}, false},
+		"TheScopeOfACredential":    {more, jane(http.Header{"X-Remote-Extra-Authentication.Kapis.Dev%2fScope": {"read"}}), nil, true},
+		"AnExtraOfKubernetes":      {more, jane(http.Header{"X-Remote-Extra-Authentication.Kubernetes.Io%2FPod-Name": {"a"}}), nil, true},
+		"AnOverlongExtra":          {more, jane(http.Header{"X-Remote-Extra-Team": {strings.Repeat("x", 2000)}}), nil, true},
+		"AnExtraThatIsNoText":      {more, jane(http.Header{"X-Remote-Extra-Team": {"a\x00b"}}), nil, true},
+		"TooManyValues":            {more, jane(http.Header{"X-Remote-Extra-Team": make([]string, 17)}), nil, true},
 	} {
 		got, err := tc.p.Identity(tc.h)
 		if !reflect.DeepEqual(got, tc.want) || tc.refused != errors.Is(err, idp.ErrRefused) {
