@@ -45,11 +45,11 @@ func (p *components) chain(answer http.Handler) http.Handler {
 // verifiesItself reports whether an endpoint verifies the Authorization header itself, so that the chain must not.
 func verifiesItself(r *request.Info) bool { return oauth.OwnsCredentials(r.Path) }
 
-// authenticator lists the authenticators.
+// authenticator lists the authenticators, in the order of the configuration: the first one whose credential a request has decides.
 func (p *components) authenticator() authenticator.Request {
-	return union.NewFailOnError(
-		p.proxies,
-		&bearer.Authenticator{
+	by := map[string]authenticator.Request{
+		config.CredentialProxy: p.proxies,
+		config.CredentialToken: &bearer.Authenticator{
 			Tokens: append([]authenticator.Token{
 				&apikey.Authenticator{Keys: p.accounts.keys}, // first: a prefix identifies its tokens
 				p.accounts.robots, // and here
@@ -59,9 +59,13 @@ func (p *components) authenticator() authenticator.Request {
 			}, p.legacy...),
 			Origins: p.ours(),
 		},
-		p.holders, // after tokens, which clients send on purpose
-		anonymous.Authenticator{},
-	)
+		config.CredentialCertificate: p.holders,
+	}
+	all := make([]authenticator.Request, 0, len(by)+1)
+	for _, credential := range p.cfg.Authentication.Order {
+		all = append(all, by[credential])
+	}
+	return union.NewFailOnError(append(all, anonymous.Authenticator{})...)
 }
 
 // isKey reports whether a bearer token is an API key or a service account's key of this server, good or bad.

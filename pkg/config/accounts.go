@@ -35,6 +35,7 @@ func (a *Authentication) validateAccounts(fault func(format string, args ...any)
 	default:
 		fault("authentication.secondFactor: %q is not off, optional or required", a.SecondFactor)
 	}
+	a.validateOrder(fault)
 	switch a.LoginPage {
 	case LoginPageOwn:
 	case LoginPageConsole:

@@ -96,6 +96,9 @@ type Authentication struct {
 	// LoginPage is who asks users to log in for a client: own is this server's page, console the platform's console at the issuer's
 	// address, which passes /oauth/ on to this server without cookies; own.
 	LoginPage string `json:"loginPage"`
+	// Order is which credential counts where a request has several: proxy (the headers of an authenticating proxy), token and certificate,
+	// each once; in this order. One that is refused ends the request, whatever comes after it.
+	Order []string `json:"order"`
 	// SecondFactor is off, optional (users who have one are asked for it) or required; optional.
 	SecondFactor string `json:"secondFactor"`
 	// APIKeyMaximumAge is the longest life of an API key; 8760h.
@@ -344,6 +347,7 @@ func Default() *Config {
 			LoginHistoryMaximumEntries:      100,
 			SecondFactor:                    "optional",
 			LoginPage:                       LoginPageOwn,
+			Order:                           credentials(),
 			APIKeyMaximumAge:                Duration(8760 * time.Hour),
 			Issuer: Issuer{
 				URL:                          DefaultIssuerURL,
