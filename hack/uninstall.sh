@@ -92,6 +92,8 @@ remove background "${shells[@]}"
 "${KUBECTL[@]}" delete --ignore-not-found validatingwebhookconfigurations,mutatingwebhookconfigurations ks-controller-manager.kapis.dev >/dev/null
 # The same holds for the APIService of the aggregated API, and its rights: one that leads nowhere would keep every namespace from being deleted.
 "${KUBECTL[@]}" delete --ignore-not-found -f "$root/config/aggregated/rbac.yaml" -f "$root/config/aggregated/service.yaml" >/dev/null
+# And the rights to make gateways of projects, which an overlay may have added. The gateways stay, and serve.
+"${KUBECTL[@]}" delete --ignore-not-found -f "$root/config/gateway/templates/rbac.yaml" -f "$root/config/gateway/class/rbac.yaml" >/dev/null
 "${KUBECTL[@]}" delete apiservices -l app.kubernetes.io/part-of=ks-apiserver,app.kubernetes.io/managed-by=ks-controller-manager >/dev/null
 
 if [[ $PURGE != yes ]]; then

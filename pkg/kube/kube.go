@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	gatewayv1alpha1 "kapis.dev/ks-apiserver/pkg/api/gateway/v1alpha1"
+	gatewayv1alpha2 "kapis.dev/ks-apiserver/pkg/api/gateway/v1alpha2"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	kubespherev1alpha1 "kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	quotav1alpha2 "kapis.dev/ks-apiserver/pkg/api/quota/v1alpha2"
@@ -102,6 +104,8 @@ func Scheme() *runtime.Scheme {
 		iamv1beta1.AddToScheme,
 		tenantv1beta1.AddToScheme,
 		clusterv1alpha1.AddToScheme,
+		gatewayv1alpha1.AddToScheme,
+		gatewayv1alpha2.AddToScheme,
 		sessionv1alpha1.AddToScheme,
 		kubespherev1alpha1.AddToScheme,
 		quotav1alpha2.AddToScheme,

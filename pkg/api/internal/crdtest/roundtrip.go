@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -39,7 +40,7 @@ func RoundTrip(t *testing.T, gv schema.GroupVersion, add func(*runtime.Scheme) e
 
 func roundTripKind(t *testing.T, scheme *runtime.Scheme, gvk schema.GroupVersionKind) {
 	plural, _ := meta.UnsafeGuessKindToResource(gvk)
-	if strings.HasSuffix(gvk.Kind, "Key") { // the guess takes any y for a consonant's
+	if strings.HasSuffix(gvk.Kind, "ey") || strings.HasSuffix(gvk.Kind, "ay") { // the guess takes any y for a consonant's
 		plural.Resource = strings.ToLower(gvk.Kind) + "s"
 	}
 	crd := Load(t, plural.Resource, gvk.Group)
@@ -91,6 +92,7 @@ func filler() *randfill.Filler {
 			*v = *resource.NewQuantity(int64(c.Uint32()), resource.DecimalSI)
 		},
 		func(v *runtime.RawExtension, _ randfill.Continue) { v.Raw = []byte(`{"kind":"Any","key":{"n":[1]}}`) },
+		func(v *apiextensionsv1.JSON, _ randfill.Continue) { v.Raw = []byte(`{"key":{"n":[1]}}`) },
 		func(v *metav1.ObjectMeta, c randfill.Continue) {
 			c.FillNoCustom(v)
 			v.ManagedFields = nil
