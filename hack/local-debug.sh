@@ -202,7 +202,11 @@ fetch secret kubesphere-config "$output" || fetch configmap kubesphere-config "$
   echo "local-debug: there is no Secret or ConfigMap kubesphere-config in $namespace; give --namespace, or the right --kubeconfig" >&2
   exit 1
 }
-fetch configmap ks-router-config "$output/ingress-controller" || true # release 3.0 only
+# What gateways of projects are made from, where they are. The configuration names the folder that the pods have it in.
+environment=
+if fetch configmap ks-router-config "$output/ingress-controller"; then
+  environment="KUBESPHERE_GATEWAY_TEMPLATES=$(realpath "$output/ingress-controller") "
+fi
 
 secure=
 if present ks-apiserver-aggregated; then secure=" --secure-port $tls_port"; fi
@@ -211,11 +215,11 @@ cat <<TEXT
 
 1. Run ks-apiserver here, against that cluster:
 
-   $root/bin/ks-apiserver --config $output --kubeconfig $kubeconfig --insecure-port $port$secure
+   $environment$root/bin/ks-apiserver --config $output --kubeconfig $kubeconfig --insecure-port $port$secure
 
    (make build makes it.) Or in a debugger:
 
-   (cd $root && dlv debug --wd $PWD ./cmd/ks-apiserver -- --config $output --kubeconfig $kubeconfig --insecure-port $port$secure)
+   (cd $root && ${environment}dlv debug --wd $PWD ./cmd/ks-apiserver -- --config $output --kubeconfig $kubeconfig --insecure-port $port$secure)
 
 2. Send the cluster's traffic to it, with one of:
 

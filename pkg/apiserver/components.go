@@ -30,6 +30,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz/rbac"
 	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/filter"
+	"kapis.dev/ks-apiserver/pkg/gateway"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/account"
 	"kapis.dev/ks-apiserver/pkg/iam/session"
@@ -98,6 +99,7 @@ type components struct {
 	kubeOfUsers *kubeconfig.Kube
 	audit       *auditLog           // nil where it is off
 	recorder    *recording.Recorder // nil where terminals are not recorded
+	gateways    gateway.Backend
 
 	// feeds has each kind that this server itself watches, with whether it is known in full.
 	feeds []feed
@@ -111,7 +113,12 @@ type feed struct {
 
 // newComponents makes the components and starts the background work, until ctx ends.
 func newComponents(ctx context.Context, cfg *config.Config, cluster *rest.Config, version *apimachineryversion.Info) (*components, error) {
-	p := &components{cfg: cfg, cluster: cluster, kubernetes: version, drain: newDrain(), metrics: prometheus.NewRegistry()}
+	gateways, err := gateway.NewBackend(cfg.Gateway.ClassName, cfg.Gateway.Templates)
+	if err != nil {
+		return &components{drain: newDrain()}, err
+	}
+	p := &components{cfg: cfg, cluster: cluster, kubernetes: version, drain: newDrain(), metrics: prometheus.NewRegistry(),
+		gateways: gateways}
 	p.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, step := range []func(context.Context) error{
 		p.makeClients, p.makeAudit, recordings{p}.open, p.makeStore, p.makeIdentity, p.makeProviders,

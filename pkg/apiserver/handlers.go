@@ -25,6 +25,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/discovery"
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic"
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic/read"
+	kapisgateway "kapis.dev/ks-apiserver/pkg/kapis/gateway"
 	kapisiam "kapis.dev/ks-apiserver/pkg/kapis/iam"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/credential"
@@ -75,7 +76,14 @@ func (p routes) webServices() []*restful.WebService {
 	lists := &resources.V1alpha3{Resources: p.resources, Streams: p.streams, Authorizer: p.may, AsCaller: p.caller(),
 		Inventory: inventory, Remotes: remotes}
 	all = append(all, lists.WebService())
-	all = append(all, (&resources.V1alpha2{Lists: lists, Inventory: inventory, Remotes: remotes, Kubeconfigs: p.kubeconfigs()}).WebService())
+	gateways := &kapisgateway.V1alpha1{Caches: p.store, Resources: p.resources, Streams: p.streams, AsCaller: p.caller(),
+		Backend: p.gateways}
+	all = append(all, (&resources.V1alpha2{Lists: lists, Inventory: inventory, Remotes: remotes, Kubeconfigs: p.kubeconfigs(),
+		Routers: gateways}).WebService())
+	for _, ws := range []*restful.WebService{gateways.WebService(), (&kapisgateway.V1alpha2{Caches: p.store}).WebService()} {
+		kinds.Mount(ws)
+		all = append(all, ws)
+	}
 	all = append(all, (&operations.V1alpha2{Kube: p.kube, Authorizer: p.may}).WebService())
 	all = append(all, p.terminals().WebService())
 	all = append(all, p.iamServices(kinds)...)

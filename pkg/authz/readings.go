@@ -110,8 +110,45 @@ func isOlderSetting(r *request.Info) bool {
 		r.Verb == "get" && r.Resource == "configs" && r.Name == "gpu" && r.Subresource == "kinds" && r.Workspace == "" && r.Namespace == ""
 }
 
-// withPresentNames returns r with the present names of what older clients ask for, and a terminal as what it does, or r itself if it has no
-// other.
+const (
+	groupGateway = "gateway.kubesphere.io"
+	// gatewayPrefix is what the name of the gateway of a namespace begins with.
+	gatewayPrefix = "kubesphere-router-"
+)
+
+// asGateway returns r as what it does to the Gateway of a namespace, which older clients write at the path of all of them, call router, and
+// ask for its pods and its logs. What else is read for them has a decision of its own. It returns nil for any other request.
+func asGateway(r *request.Info) *request.Info {
+	if r == nil || r.IsKubernetes || !r.IsResource || r.Namespace == "" || r.Workspace != "" {
+		return nil
+	}
+	router := r.APIGroup == "resources.kubesphere.io" && r.APIVersion == "v1alpha2" && r.Resource == "router" && r.Name == ""
+	gateways := r.APIGroup == groupGateway && r.APIVersion == "v1alpha1" && r.Resource == "gateways"
+	if !router && !gateways {
+		return nil
+	}
+	now := r.As(schema.GroupResource{Group: groupGateway, Resource: "gateways"})
+	switch {
+	case gateways && r.Verb == "get" && (r.Subresource == "pods" || r.Subresource == "logs"),
+		gateways && r.Verb == "create" && r.Name != "" && r.Subresource == "upgrade":
+		now.Subresource = ""
+	case r.Name != "" || r.Subresource != "":
+		return nil
+	case r.Verb == "update":
+		now.Name = gatewayPrefix + r.Namespace
+	case r.Verb == "deletecollection":
+		now.Verb, now.Name = "delete", gatewayPrefix+r.Namespace
+	case router && r.Verb == "list":
+		now.Verb, now.Name = "get", gatewayPrefix+r.Namespace
+	case router && r.Verb == "create":
+	default:
+		return nil
+	}
+	return now
+}
+
+// withPresentNames returns r with the present names of what older clients ask for, and a terminal and the gateway of a project as what
+// they are, or r itself if it has no other.
 func withPresentNames(r *request.Info) *request.Info {
 	if exec := asExec(r); exec != nil {
 		return exec
@@ -120,6 +157,9 @@ func withPresentNames(r *request.Info) *request.Info {
 		now := *r
 		now.Subresource = ""
 		return &now
+	}
+	if g := asGateway(r); g != nil {
+		return g
 	}
 	if r == nil || r.APIGroup != groupIAM || r.APIVersion != "v1alpha2" || r.IsKubernetes || !r.IsResource {
 		return r

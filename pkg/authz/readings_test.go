@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
@@ -94,5 +95,54 @@ func TestATerminalIsAuthorizedAsExec(t *testing.T) { // O1
 	said := authz.Forbidden(bob, parse(t, "GET", "/kapis/terminal.kubesphere.io/v1alpha2/namespaces/a/pods/p/exec"), authz.Decision{}).Error()
 	if want := `cannot create resource "pods/exec" in API group "" in the namespace "a"`; !strings.Contains(said, want) {
 		t.Errorf("a refusal says %s", said)
+	}
+}
+
+// The gateway of a project is one object, by whatever name a client writes it: the right to that object decides.
+func TestOlderRoutesOfAGatewayAreAuthorizedAsTheGateway(t *testing.T) { // O22
+	const router, gateways = "/kapis/resources.kubesphere.io/v1alpha2/namespaces/a/router", "/kapis/gateway.kubesphere.io/v1alpha1/namespaces/a/gateways"
+	const own = ` "kubesphere-router-a"`
+	for asked, want := range map[string]string{
+		"GET " + router:                                         "get gateways.gateway.kubesphere.io" + own,
+		"POST " + router:                                        "create gateways.gateway.kubesphere.io",
+		"PUT " + router:                                         "update gateways.gateway.kubesphere.io" + own,
+		"DELETE " + router:                                      "delete gateways.gateway.kubesphere.io" + own,
+		"PATCH " + router:                                       "patch router.resources.kubesphere.io",
+		"GET " + router + "?watch=true":                         "watch router.resources.kubesphere.io",
+		"GET " + router + "/x":                                  `get router.resources.kubesphere.io "x"`,
+		"GET " + gateways:                                       "list gateways.gateway.kubesphere.io",
+		"POST " + gateways:                                      "create gateways.gateway.kubesphere.io",
+		"PUT " + gateways:                                       "update gateways.gateway.kubesphere.io" + own,
+		"DELETE " + gateways:                                    "delete gateways.gateway.kubesphere.io" + own,
+		"DELETE " + gateways + "/g":                             `delete gateways.gateway.kubesphere.io "g"`,
+		"GET " + gateways + "/g/pods":                           `get gateways.gateway.kubesphere.io "g"`,
+		"GET " + gateways + "/g/pods/p/log":                     `get gateways.gateway.kubesphere.io "g"`,
+		"GET " + gateways + "/g/logs":                           `get gateways.gateway.kubesphere.io "g"`,
+		"POST " + gateways + "/g/upgrade":                       `create gateways.gateway.kubesphere.io "g"`,
+		"PUT " + gateways + "/g/pods":                           `update gateways/pods.gateway.kubesphere.io "g"`,
+		"PUT " + gateways + "/g/status":                         `update gateways/status.gateway.kubesphere.io "g"`,
+		"GET " + gateways + "/g/upgrade":                        `get gateways/upgrade.gateway.kubesphere.io "g"`,
+		"DELETE /apis" + gateways[6:]:                           "deletecollection gateways.gateway.kubesphere.io",
+		"DELETE /kapis/gateway.kubesphere.io/v1alpha1/gateways": "deletecollection gateways.gateway.kubesphere.io",
+		"DELETE /kapis/gateway.kubesphere.io/v1alpha2/namespaces/a/gateways":              "deletecollection gateways.gateway.kubesphere.io",
+		"DELETE /kapis/gateway.kubesphere.io/v1alpha1/workspaces/w/namespaces/a/gateways": "deletecollection gateways.gateway.kubesphere.io",
+		"PUT /kapis/resources.kubesphere.io/v1alpha3/namespaces/a/router":                 "update router.resources.kubesphere.io",
+		"PUT /kapis/resources.kubesphere.io/v1alpha2/router":                              "update router.resources.kubesphere.io",
+		"PUT /kapis/resources.kubesphere.io/v1alpha2/workspaces/w/namespaces/a/router":    "update router.resources.kubesphere.io",
+		"DELETE /kapis/gateway.networking.k8s.io/v1alpha1/namespaces/a/gateways":          "deletecollection gateways.gateway.networking.k8s.io",
+	} {
+		method, path, _ := strings.Cut(asked, " ")
+		var readings []*request.Info
+		order := authz.Order{Authorizers: authz.Union{authz.Func(func(_ context.Context, _ user.Info, r *request.Info) (authz.Decision, error) {
+			readings = append(readings, r)
+			return authz.Decision{}, nil
+		})}, Aliases: authz.Aliases{GroupOf: func(string) (schema.GroupResource, bool) { return schema.GroupResource{}, false }}}
+		in := parse(t, method, path)
+		if d, err := order.Authorize(t.Context(), bob, in); err != nil || d.Allowed() || len(readings) != 1 {
+			t.Fatalf("%s: %+v, %v, %d readings", asked, d, err, len(readings))
+		}
+		if got := readings[0]; got.Asked() != want || got.Namespace != in.Namespace || got.Scope != in.Scope {
+			t.Errorf("%s is decided as %s in %q, want %s", asked, got.Asked(), got.Namespace, want)
+		}
 	}
 }

@@ -41,6 +41,8 @@ type Config struct {
 	Terminal Terminal `json:"terminal"`
 	// GPU is what clients of release 3.4 offer as graphics processors.
 	GPU GPU `json:"gpu"`
+	// Gateway says what the gateways of projects are made by.
+	Gateway Gateway `json:"gateway"`
 	// Experimental changes what kube-apiserver is asked for.
 	Experimental Experimental `json:"experimental"`
 
@@ -331,7 +333,6 @@ type Unread struct {
 	KubeEdge     any `json:"kubeedge" config:"unread"`
 	EdgeRuntime  any `json:"edgeruntime" config:"unread"`
 	Metering     any `json:"metering" config:"unread"`
-	Gateway      any `json:"gateway" config:"unread"`
 }
 
 // Default returns the configuration of an empty file.

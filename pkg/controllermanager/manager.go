@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -141,10 +142,14 @@ func assemble(ctx context.Context, mgr manager.Manager, hooks *webhooks, cfg *co
 	if err != nil {
 		return nil, err
 	}
+	routers, err := gateways(cfg)
+	if err != nil {
+		return nil, err
+	}
 	list, err := choose(append(controllers(writer, lag, host(cfg), logins{
 		unlock: time.Duration(a.AuthenticateRateLimiterDuration), retention: time.Duration(a.LoginHistoryRetentionPeriod),
 		most: a.LoginHistoryMaximumEntries,
-	}), append(certificates, aggregated(cfg))...), o.Controllers)
+	}), slices.Concat(certificates, routers, []controller{aggregated(cfg)})...), o.Controllers)
 	if err != nil {
 		return nil, err
 	}

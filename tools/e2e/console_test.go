@@ -155,7 +155,7 @@ func projectPages(w, ns, user string) []call {
 		),
 		getOr(http.StatusNotFound, host+"/apis/autoscaling/v2/namespaces/"+ns+"/horizontalpodautoscalers/none"),
 		soft(host + "/kapis/autoscaling.kubesphere.io/v1alpha1/namespaces/" + ns + "/scaledobjects/none"),
-		getOr(http.StatusNotFound, host+"/kapis/gateway.kubesphere.io/v1alpha2/namespaces/"+ns+"/availableingressclassscopes"),
+		get(host + "/kapis/gateway.kubesphere.io/v1alpha2/namespaces/" + ns + "/availableingressclassscopes"),
 	}
 	for _, kind := range []string{"deployments", "jobs"} {
 		out = append(out, get(v3+"/"+kind+"?sortBy=updateTime&limit=10", "items", "totalItems"))
