@@ -77,13 +77,13 @@ mapfile -t found < <(mine "$work/install")
 first=() last=() shells=()
 for file in "${found[@]}"; do
   case $(title "$file") in
-  "Namespace kubesphere-node-shells") shells+=("$file") ;;
+  "Namespace kubesphere-node-shells" | "Namespace kubesphere-terminals") shells+=("$file") ;;
   "Secret kubesphere-config" | "Namespace "* | "Workspace "* | "WorkspaceTemplate "*) last+=("$file") ;;
   *) first+=("$file") ;;
   esac
 done
 remove background "${first[@]}"
-# Shells on nodes are no data, and what would end them has lost its rights just now. The namespace may be marked as one of the system's.
+# Shells are no data, and what would end them has lost its rights just now. The namespace may be marked as one of the system's.
 for file in "${shells[@]}"; do
   "${KUBECTL[@]}" label -f "$file" kubesphere.io/protected-resource- >/dev/null
 done

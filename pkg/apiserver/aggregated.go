@@ -24,6 +24,12 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
+// inClusterName and inClusterPort are where pods reach this server by TLS, with the certificate of the aggregated API.
+const (
+	inClusterName = "ks-apiserver." + queryv1alpha1.ServiceNamespace + ".svc"
+	inClusterPort = "9443"
+)
+
 // aggregation is the API that kube-apiserver passes on to this server. A client chooses it by the name that it asks for in the TLS
 // handshake: its connections have another certificate, and their requests a chain of their own, which shares no authenticator with the
 // ordinary one.
@@ -40,7 +46,7 @@ func (p *components) makeAggregated(ctx context.Context) error {
 	}
 	keeper, err := certificate.Open(ctx, certificate.Options{
 		Secrets: p.client.CoreV1().Secrets(queryv1alpha1.ServiceNamespace), Name: queryv1alpha1.ServingSecret,
-		Hosts: []string{queryv1alpha1.ServerName, "ks-apiserver." + queryv1alpha1.ServiceNamespace + ".svc"}, Now: time.Now,
+		Hosts: []string{queryv1alpha1.ServerName, inClusterName}, Now: time.Now,
 	})
 	if apierrors.IsForbidden(err) {
 		return errors.Join(err, errors.New("aggregated.enabled needs the rights of config/aggregated"))

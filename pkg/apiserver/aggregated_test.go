@@ -132,7 +132,9 @@ func TestTheFrontProxyHasAChainOfItsOwn(t *testing.T) {
 				t.Errorf("got %d %q, want %d %q", code, body, c.code, c.want)
 			}
 			_, err := peer.Verify(x509.VerifyOptions{Roots: trusted, DNSName: queryv1alpha1.ServerName})
-			if own := strings.EqualFold(c.server, queryv1alpha1.ServerName); own != (err == nil) {
+			// Pods of kubectl shells trust the same authority, by the ordinary name.
+			own := strings.EqualFold(c.server, queryv1alpha1.ServerName) || c.server == "ks-apiserver.kubesphere-system.svc"
+			if own != (err == nil) {
 				t.Errorf("the certificate is the API's own: %v", err)
 			}
 		})

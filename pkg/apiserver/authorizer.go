@@ -11,6 +11,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz/abac"
 	"kapis.dev/ks-apiserver/pkg/authz/webhook"
 	"kapis.dev/ks-apiserver/pkg/config"
+	kapisterminal "kapis.dev/ks-apiserver/pkg/kapis/terminal"
 	"kapis.dev/ks-apiserver/pkg/tenant"
 )
 
@@ -18,7 +19,7 @@ import (
 // modes. ARCHITECTURE.md has a drawing.
 func (p *components) makeAuthorizer() error {
 	all, modes := authz.Union{authz.Func(authz.RestrictAPIKeys), authz.Paths(authz.DefaultPaths())}, p.cfg.Authorization.Order()
-	order := &authz.Order{Aliases: p.aliases()}
+	order := &authz.Order{Aliases: p.aliases(), OwnShell: kapisterminal.OwnShell}
 	for n, mode := range modes {
 		a, err := p.authorizerOf(mode)
 		if err != nil {

@@ -277,7 +277,7 @@ func (p *components) makeLogin(context.Context) error {
 	var err error
 	p.oauth, err = oauth.New(oauth.Options{
 		Issuer:   url,
-		Tokens:   &token.Issuer{Keys: p.keys, URL: url, Audience: audience, Now: time.Now},
+		Tokens:   newIssuer(p.cfg, p.keys),
 		Verifier: p.tokens, Keys: p.keys, Clients: p.clients, Sessions: p.sessions,
 		Authenticator: p.accounts.authenticator, Directory: p.directory, Factors: p.accounts.factors, APIKeys: p.accounts.keys,
 		ChangePassword: p.accounts.authenticator.ChangePassword, OtherTokens: &apikey.Authenticator{Keys: p.accounts.keys},
@@ -286,6 +286,11 @@ func (p *components) makeLogin(context.Context) error {
 		Metrics: p.metrics,
 	})
 	return err
+}
+
+// newIssuer returns what signs access tokens.
+func newIssuer(cfg *config.Config, keys token.KeySource) *token.Issuer {
+	return &token.Issuer{Keys: keys, URL: cfg.Authentication.Issuer.URL, Audience: audience, Now: time.Now}
 }
 
 func (p *components) makeProxy(context.Context) (err error) {

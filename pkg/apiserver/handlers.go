@@ -47,7 +47,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/router"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/terminal"
+	"kapis.dev/ks-apiserver/pkg/terminal/kubectlshell"
 	"kapis.dev/ks-apiserver/pkg/terminal/nodeshell"
 	"kapis.dev/ks-apiserver/pkg/version"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -78,14 +80,17 @@ func (p routes) webServices() []*restful.WebService {
 	all = append(all, lists.WebService())
 	gateways := &kapisgateway.V1alpha1{Caches: p.store, Resources: p.resources, Streams: p.streams, AsCaller: p.caller(),
 		Backend: p.gateways}
-	all = append(all, (&resources.V1alpha2{Lists: lists, Inventory: inventory, Remotes: remotes, Kubeconfigs: p.kubeconfigs(),
-		Routers: gateways}).WebService())
+	terminals := p.terminals()
+	older := (&resources.V1alpha2{Lists: lists, Inventory: inventory, Remotes: remotes, Kubeconfigs: p.kubeconfigs()}).WebService()
+	gateways.MountRouter(older)
+	terminals.MountOlder(older)
+	all = append(all, older)
 	for _, ws := range []*restful.WebService{gateways.WebService(), (&kapisgateway.V1alpha2{Caches: p.store}).WebService()} {
 		kinds.Mount(ws)
 		all = append(all, ws)
 	}
 	all = append(all, (&operations.V1alpha2{Kube: p.kube, Authorizer: p.may}).WebService())
-	all = append(all, p.terminals().WebService())
+	all = append(all, terminals.WebService())
 	all = append(all, p.iamServices(kinds)...)
 	all = append(all, p.clusterService(kinds))
 	all = append(all, p.tenantServices(kinds)...)
@@ -93,11 +98,11 @@ func (p routes) webServices() []*restful.WebService {
 	return all
 }
 
-// terminals returns the routes of shells and files in containers.
+// terminals returns the routes of shells and files in containers, of shells on nodes and of kubectl shells.
 func (p routes) terminals() *kapisterminal.V1alpha2 {
 	t := p.cfg.Terminal
-	return &kapisterminal.V1alpha2{Nodes: p.nodeTerminals(), Executor: p.kube, Authorizer: p.may, Streams: p.streams,
-		Recorder:  recordings(p).terminals(),
+	return &kapisterminal.V1alpha2{Nodes: p.nodeTerminals(), Kubectl: p.kubectlTerminals(),
+		Executor: p.kube, Authorizer: p.may, Streams: p.streams, Recorder: recordings(p).terminals(),
 		Pods:      terminal.NewLimiter(terminal.PodLimits, time.Now),
 		Uploads:   terminal.NewLimiter(terminal.UploadLimits, time.Now),
 		Downloads: terminal.NewLimiter(terminal.DownloadLimits, time.Now),
@@ -114,6 +119,32 @@ func (p routes) nodeTerminals() *kapisterminal.Nodes {
 	selector, _ := labels.Parse(n.Selector) // Validate has refused what can't be parsed
 	return &kapisterminal.Nodes{Image: n.Image, Profile: nodeshell.Profile(n.Profile), Selector: selector, Timeout: time.Duration(n.Timeout),
 		Node: p.node, AsCaller: p.caller(), Limits: terminal.NewLimiter(terminal.NodeLimits, time.Now)}
+}
+
+// kubectlTerminals returns the kubectl shells, nil where there are none.
+func (p routes) kubectlTerminals() *kapisterminal.Kubectl {
+	k := p.cfg.Terminal.Kubectl
+	if k.Image == "" {
+		return nil
+	}
+	return &kapisterminal.Kubectl{Image: k.Image, Timeout: time.Duration(k.Timeout), Target: p.kubectlTarget, AsCaller: p.caller(),
+		Logins: &kapisterminal.Logins{Sessions: p.sessions, Tokens: newIssuer(p.cfg, p.keys), OriginOf: p.accounts.originOf, Now: time.Now},
+		Limits: terminal.NewLimiter(terminal.KubectlLimits, time.Now)}
+}
+
+// kubectlTarget returns where pods reach this server by TLS: in the cluster, by the certificate that the aggregated API has, or else where
+// users do.
+func (p routes) kubectlTarget() (kubectlshell.Target, error) {
+	if p.aggregated != nil {
+		return kubectlshell.Target{Server: "https://" + inClusterName + ":" + inClusterPort, Authority: p.aggregated.keeper.Bundle()}, nil
+	}
+	k := p.kubeconfigs()
+	if k.Server == "" {
+		return kubectlshell.Target{}, status.Errorf(http.StatusNotImplemented,
+			"kubectl sends no credentials over plain http, and no https address of this server is known: set aggregated.enabled or kubeconfig.server in the configuration")
+	}
+	authority, err := k.ReadAuthority()
+	return kubectlshell.Target{Server: k.Server, Authority: authority}, err
 }
 
 // node returns a node from the cache.

@@ -95,9 +95,14 @@ func (l Listen) open(ctx context.Context, peers *clientCA, aggregated *aggregate
 // secureConfig returns the TLS configuration, which depends on the name that a client asks for.
 func secureConfig(certificate func() (*tls.Certificate, error), peers *clientCA, aggregated *aggregatedTLS) *tls.Config {
 	served := &tls.Config{
-		MinVersion:     tls.VersionTLS12,
-		NextProtos:     []string{"h2", "http/1.1"},
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
+		MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"h2", "http/1.1"},
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			if aggregated.enabled && strings.EqualFold(hello.ServerName, inClusterName) {
+				return aggregated.certificate() // pods trust its authority
+			}
+			return certificate()
+		},
 	}
 	served.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		if own := aggregated.config(hello, served); own != nil {

@@ -7,6 +7,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/session"
+	kapisterminal "kapis.dev/ks-apiserver/pkg/kapis/terminal"
+	"kapis.dev/ks-apiserver/pkg/oauth/client"
 	"kapis.dev/ks-apiserver/pkg/redis"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
@@ -14,12 +16,12 @@ import (
 // makeSessions makes the index of sessions, which are stored in the Kubernetes API and, if the configuration names one, in a Redis
 // server.
 func (p *components) makeSessions() error {
-	client, err := session.NewClient(p.cluster)
+	kube, err := session.NewClient(p.cluster)
 	if err != nil {
 		return err
 	}
 	o := session.Options{
-		API: client, Users: p.users, Keys: p.keys, Lifetime: p.clients.Lifetime, ClientCredential: p.clients.Credential,
+		API: kube, Users: p.users, Keys: p.keys, Lifetime: lifetimeOf(p.clients), ClientCredential: p.clients.Credential,
 		Skew:   time.Duration(p.cfg.Authentication.Issuer.MaximumClockSkew),
 		Single: !p.cfg.Authentication.MultipleLogin, Now: time.Now, Metrics: p.metrics,
 		Synced:    func() bool { return p.clients.Synced() && p.directory.Synced() && p.identityKnown() == nil },
@@ -31,10 +33,20 @@ func (p *components) makeSessions() error {
 		if p.redis, err = openRedis(&c.Options, p.keys); err != nil {
 			return err
 		}
-		o.API, o.Prefix = &session.SplitBackend{Prefix: redis.Prefix, Optional: p.redis, Kube: client}, p.redis.Place
+		o.API, o.Prefix = &session.SplitBackend{Prefix: redis.Prefix, Optional: p.redis, Kube: kube}, p.redis.Place
 	}
 	p.sessions, err = session.New(o)
 	return err
+}
+
+// lifetimeOf returns how long the sessions of a client live.
+func lifetimeOf(clients *client.Registry) func(name string) session.Lifetime {
+	return func(name string) session.Lifetime {
+		if name == kapisterminal.KubectlClient {
+			return kapisterminal.KubectlLifetime()
+		}
+		return clients.Lifetime(name)
+	}
 }
 
 // openRedis returns the client of the Redis servers that the configuration names.

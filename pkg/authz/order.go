@@ -19,6 +19,9 @@ type Order struct {
 	Vetoing int
 	// Aliases knows the kinds of resources.kubesphere.io.
 	Aliases Aliases
+	// OwnShell returns the one reading of a request for the caller's own kubectl shell, whatever its address is, and nil for any other
+	// request; nil where there are none.
+	OwnShell func(u user.Info, r *request.Info) *request.Info
 	// Members is nil where the modes lack RBAC: only RBAC has memberships.
 	Members Members
 }

@@ -10,9 +10,16 @@ import (
 )
 
 // readings yields the readings of r, in the order in which they are asked about: r by its present names, its alias, and those of Members.
+// A request for the caller's own kubectl shell has that one alone.
 // A right to one of them is enough, and a denial of one of them holds.
 func (o *Order) readings(u user.Info, r *request.Info) iter.Seq[*request.Info] {
 	return func(yield func(*request.Info) bool) {
+		if o.OwnShell != nil {
+			if shell := o.OwnShell(u, r); shell != nil {
+				yield(shell)
+				return
+			}
+		}
 		if !yield(withPresentNames(r)) {
 			return
 		}

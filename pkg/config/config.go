@@ -373,6 +373,7 @@ func Default() *Config {
 		Multicluster: Multicluster{ClusterRole: "host", HostClusterName: "host"},
 		Terminal: Terminal{IdleTimeout: Duration(30 * time.Minute), MaxDuration: Duration(8 * time.Hour), Files: true, UploadFileLimit: 100 << 20,
 			Node:      TerminalNode{Timeout: Seconds(10 * time.Minute), Profile: "sysadmin"},
+			Kubectl:   TerminalKubectl{Timeout: Seconds(2 * time.Minute)},
 			Recording: defaultRecording()},
 		Kubeconfig: Kubeconfig{Client: "kubectl", AuthMode: KubeconfigExec, CertificateMaxAge: Duration(168 * time.Hour)},
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Terminal is the section terminal: shells and files in containers, and shells on nodes (docs/terminal.md).
+// Terminal is the section terminal: shells and files in containers, shells on nodes, and kubectl shells (docs/terminal.md).
 type Terminal struct {
 	// IdleTimeout is how long nothing may be typed until a terminal is closed; 30m. 0 means as long as the client likes.
 	IdleTimeout Duration `json:"idleTimeout"`
@@ -26,12 +26,21 @@ type Terminal struct {
 	AllowedOrigins []string `json:"allowedOrigins,omitempty"`
 	// Node is the shells on nodes.
 	Node TerminalNode `json:"node"`
+	// Kubectl is the kubectl shells.
+	Kubectl TerminalKubectl `json:"kubectl"`
 	// Recording is what is recorded of shells.
 	Recording TerminalRecording `json:"recording"`
 
 	Image   any `json:"image" config:"unread"`
 	Timeout any `json:"timeout" config:"unread"`
-	Kubectl any `json:"kubectl" config:"unread"`
+}
+
+// TerminalKubectl is the section terminal.kubectl.
+type TerminalKubectl struct {
+	// Image is the image of the pods that kubectl shells run in; none, and so no shells.
+	Image string `json:"image"`
+	// Timeout is how long such a pod may take to run; 2m. A number counts seconds.
+	Timeout Seconds `json:"timeout"`
 }
 
 // TerminalNode is the section terminal.node.
@@ -64,6 +73,7 @@ const maxUploadFileLimit Bytes = 1 << 40
 
 func (t Terminal) check(fault func(format string, args ...any)) {
 	t.Node.check(fault)
+	checkShellPod("kubectl", t.Kubectl.Image, t.Kubectl.Timeout, fault)
 	t.Recording.check(fault)
 	for name, d := range map[string]Duration{"idleTimeout": t.IdleTimeout, "maxDuration": t.MaxDuration} {
 		if d < 0 || d > 0 && d < Duration(time.Second) {
@@ -81,13 +91,18 @@ func (t Terminal) check(fault func(format string, args ...any)) {
 	}
 }
 
+// checkShellPod checks the keys that both sections of pods have.
+func checkShellPod(section, image string, timeout Seconds, fault func(format string, args ...any)) {
+	if strings.ContainsFunc(image, unicode.IsSpace) {
+		fault("terminal.%s.image: %q is not the name of an image", section, image)
+	}
+	if d := time.Duration(timeout); d < time.Second || d > 24*time.Hour {
+		fault("terminal.%s.timeout: %v is not from 1s to 24h", section, d)
+	}
+}
+
 func (n TerminalNode) check(fault func(format string, args ...any)) {
-	if strings.ContainsFunc(n.Image, unicode.IsSpace) {
-		fault("terminal.node.image: %q is not the name of an image", n.Image)
-	}
-	if d := time.Duration(n.Timeout); d < time.Second || d > 24*time.Hour {
-		fault("terminal.node.timeout: %v is not from 1s to 24h", d)
-	}
+	checkShellPod("node", n.Image, n.Timeout, fault)
 	if _, err := labels.Parse(n.Selector); err != nil {
 		fault("terminal.node.selector: %q is not a label selector such as node-role.kubernetes.io/worker,zone in (a,b): %v", n.Selector, err)
 	}

@@ -9,16 +9,16 @@ import (
 )
 
 func TestTerminalsAreLimitedInTime(t *testing.T) {
-	c, err := config.Parse([]byte("terminal: {idleTimeout: 90s, maxDuration: 0, allowedOrigins: ['https://console.example:30880'], kubectl: {image: x}, files: false, uploadFileLimit: 5Mi}"), nil)
+	c, err := config.Parse([]byte("terminal: {idleTimeout: 90s, maxDuration: 0, allowedOrigins: ['https://console.example:30880'], kubectl: {image: x, timeout: 60}, files: false, uploadFileLimit: 5Mi}"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := c.Terminal; time.Duration(got.IdleTimeout) != 90*time.Second || got.MaxDuration != 0 || len(got.AllowedOrigins) != 1 ||
-		got.Files || got.UploadFileLimit != 5<<20 {
+		got.Files || got.UploadFileLimit != 5<<20 || got.Kubectl != (config.TerminalKubectl{Image: "x", Timeout: config.Seconds(time.Minute)}) {
 		t.Errorf("%+v", got)
 	}
 	if d := config.Default().Terminal; time.Duration(d.IdleTimeout) != 30*time.Minute || time.Duration(d.MaxDuration) != 8*time.Hour || !d.Files ||
-		d.UploadFileLimit != 100<<20 {
+		d.UploadFileLimit != 100<<20 || d.Kubectl != (config.TerminalKubectl{Timeout: config.Seconds(2 * time.Minute)}) {
 		t.Errorf("%+v", d)
 	}
 	for text, want := range map[string]string{
@@ -42,6 +42,9 @@ func TestTerminalsAreLimitedInTime(t *testing.T) {
 		"node: {selector: 'a in b'}":                       `terminal.node.selector: "a in b"`,
 		"node: {profile: root}":                            `terminal.node.profile: "root"`,
 		"node: {profiles: general}":                        "terminal.node.profile",
+		"kubectl: {image: 'k 8'}":                          `terminal.kubectl.image: "k 8"`,
+		"kubectl: {timeout: 25h}":                          "terminal.kubectl.timeout: 25h0m0s",
+		"kubectl: {server: x}":                             "terminal.kubectl.server",
 		"node: alpine":                                     "terminal.node is a section",
 	} {
 		if _, err := config.Parse([]byte("terminal: {"+text+"}"), nil); err == nil || !strings.Contains(err.Error(), want) {

@@ -26,6 +26,9 @@ var PodLimits = Limits{PerUser: 10, Total: 500, Openings: 10, Window: 10 * time.
 // NodeLimits are the limits of shells on nodes, each of which has a pod.
 var NodeLimits = Limits{PerUser: 2, Total: 500, Openings: 10, Window: 10 * time.Second, Of: "shells on nodes"}
 
+// KubectlLimits are the limits of kubectl shells.
+var KubectlLimits = Limits{PerUser: 3, Total: 500, Openings: 10, Window: 10 * time.Second, Of: "kubectl shells"}
+
 // UploadLimits and DownloadLimits are the limits of transfers of files. Each upload has a file of this server's: they are few.
 var (
 	UploadLimits   = Limits{PerUser: 3, Total: 10, Openings: 10, Window: 10 * time.Second, Of: "uploads"}

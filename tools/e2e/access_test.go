@@ -252,7 +252,7 @@ func TestARightEndsWithWhatGaveIt(t *testing.T) {
 	}
 }
 
-// A shell, and a file, is had by who may create pods/exec there, and makes no pod; those on nodes are off here, and those for kubectl are not there yet.
+// A shell, and a file, is had by who may create pods/exec there, and makes no pod; those on nodes and those for kubectl are off here.
 func TestNoShellIsMoreThanItsUser(t *testing.T) {
 	proves(t, "S11")
 	a, name := admin(t), unique("shell")
@@ -264,17 +264,22 @@ func TestNoShellIsMoreThanItsUser(t *testing.T) {
 	for _, c := range []caller{u, anonymous()} {
 		c.must(t, http.StatusForbidden, http.MethodGet, terminalRoutes+"/nodes/x/exec", nil)
 	}
-	for path, there := range map[string]bool{"/users/" + name + "/kubectl": false, "/users/admin/kubectl": false,
-		"/namespaces/" + ns + "/pods/x/file": true, "/namespaces/" + ns + "/pods/x/exec": true, "/namespaces/kubesphere-system/pods/x/exec": true} {
+	// Those for kubectl are, too, and they are nobody's but their user's: TestAKubectlShellIsItsUsersOwn has them on.
+	for _, routes := range []string{terminalRoutes, "/kapis/resources.kubesphere.io/v1alpha2"} {
+		for path, off := range map[string]caller{"/users/" + name + "/kubectl": u, "/users/admin/kubectl": a} {
+			for _, c := range []caller{u, a, anonymous()} {
+				want := http.StatusForbidden
+				if c == off {
+					want = http.StatusNotImplemented
+				}
+				c.must(t, want, http.MethodGet, routes+path, nil)
+			}
+		}
+	}
+	for _, path := range []string{"/namespaces/" + ns + "/pods/x/file", "/namespaces/" + ns + "/pods/x/exec", "/namespaces/kubesphere-system/pods/x/exec"} {
 		path = terminalRoutes + path
-		want := http.StatusNotFound
-		if there {
-			want = http.StatusBadRequest // no WebSocket, and no path of a file
-		}
-		a.must(t, want, http.MethodGet, path, nil)
-		if r, err := u.do(t.Context(), http.MethodGet, path, nil); err != nil || r.code != http.StatusForbidden && (there || r.code != http.StatusNotFound) {
-			t.Errorf("%s: %d %s %v", path, r.code, clip(r.body), err)
-		}
+		a.must(t, http.StatusBadRequest, http.MethodGet, path, nil) // no WebSocket, and no path of a file
+		u.must(t, http.StatusForbidden, http.MethodGet, path, nil)
 		for _, c := range []caller{u, a} {
 			if r, err := c.do(t.Context(), http.MethodPost, path, obj{}); err != nil || r.code < 400 {
 				t.Errorf("POST %s: %d %s %v", path, r.code, clip(r.body), err)

@@ -18,7 +18,9 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
+	"kapis.dev/ks-apiserver/pkg/terminal/kubectlshell"
 	"kapis.dev/ks-apiserver/pkg/terminal/nodeshell"
+	"kapis.dev/ks-apiserver/pkg/terminal/shellpod"
 	"kapis.dev/ks-apiserver/tools/stack"
 )
 
@@ -37,8 +39,14 @@ func shellsOnNodes(t *testing.T, env ...string) *stack.Replica {
 	return r
 }
 
-// nativeAs returns pods of the namespace at kube-apiserver itself, for somebody who is impersonated by its admin.
+// nativeAs returns the pods of shells on nodes at kube-apiserver itself, for somebody who is impersonated by its admin.
 func nativeAs(t *testing.T, as rest.ImpersonationConfig) typedcorev1.PodInterface {
+	t.Helper()
+	return podsAs(t, nodeshell.Namespace, as)
+}
+
+// podsAs returns pods of a namespace at kube-apiserver itself, for somebody who is impersonated by its admin.
+func podsAs(t *testing.T, namespace string, as rest.ImpersonationConfig) typedcorev1.PodInterface {
 	t.Helper()
 	c, err := product.RESTConfig()
 	if err != nil {
@@ -49,7 +57,7 @@ func nativeAs(t *testing.T, as rest.ImpersonationConfig) typedcorev1.PodInterfac
 	if err != nil {
 		t.Fatal(err)
 	}
-	return client.CoreV1().Pods(nodeshell.Namespace)
+	return client.CoreV1().Pods(namespace)
 }
 
 // shellsOf are the pods of a user's shells.
@@ -59,7 +67,7 @@ func shellsOf(ctx context.Context, pods typedcorev1.PodInterface, user string) (
 		return nil, err
 	}
 	for _, p := range all.Items {
-		if p.Annotations[nodeshell.AnnotationUser] == user {
+		if p.Annotations[shellpod.AnnotationUser] == user {
 			found = append(found, p)
 		}
 	}
@@ -79,7 +87,10 @@ func shellOf(t *testing.T, user string) corev1.Pod {
 // without is a condition: a user has no shell.
 func without(t *testing.T, user string) func(context.Context) error {
 	t.Helper()
-	pods := nativeAs(t, rest.ImpersonationConfig{})
+	return withoutAny(nativeAs(t, rest.ImpersonationConfig{}), user)
+}
+
+func withoutAny(pods typedcorev1.PodInterface, user string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		found, err := shellsOf(ctx, pods, user)
 		if err == nil && len(found) > 0 {
@@ -300,10 +311,10 @@ func TestNoOtherPodIsAShellOnANode(t *testing.T) { // O10
 		profile nodeshell.Profile
 		change  func(*corev1.Pod)
 	}{
-		"another user's label": {nodeshell.General, func(p *corev1.Pod) { p.Labels[nodeshell.LabelUser] = other }},
+		"another user's label": {nodeshell.General, func(p *corev1.Pod) { p.Labels[shellpod.LabelUser] = other }},
 		"another label":        {nodeshell.General, func(p *corev1.Pod) { p.Labels["more"] = "x" }},
 		"no label":             {nodeshell.General, func(p *corev1.Pod) { p.Labels = nil }},
-		"another user's name":  {nodeshell.General, func(p *corev1.Pod) { p.Annotations[nodeshell.AnnotationUser] = "ann" }},
+		"another user's name":  {nodeshell.General, func(p *corev1.Pod) { p.Annotations[shellpod.AnnotationUser] = "ann" }},
 		"another prefix":       {nodeshell.General, func(p *corev1.Pod) { p.GenerateName = nodeshell.NamePrefix(other) }},
 		"another name":         {nodeshell.General, func(p *corev1.Pod) { p.Name = "web" }},
 		"a finalizer":          {nodeshell.General, func(p *corev1.Pod) { p.Finalizers = []string{"example.com/x"} }},
@@ -407,10 +418,17 @@ func TestNoOtherPodIsAShellOnANode(t *testing.T) { // O10
 // What a server that was killed leaves behind is deleted within 90 s, and so is what nobody serves or may have.
 func TestWhatIsLeftOfNodeShellsIsDeleted(t *testing.T) { // O11
 	const promised = 90 * time.Second
-	r, node := shellsOnNodes(t), readyNode(t)
+	r, node := shellsOnNodes(t, kubectlImage), readyNode(t)
 	path := terminalRoutes + "/nodes/" + node + "/exec"
 	bob, name, _ := runsShells(t, r, path)
 	ann, disabled, _ := runsShells(t, r, path)
+	shells := podsAs(t, kubectlshell.Namespace, rest.ImpersonationConfig{})
+	for user, c := range map[string]caller{name: bob, disabled: ann} {
+		openPage(t, c, kubectlShellOf(user))
+		if found, err := shellsOf(t.Context(), shells, user); err != nil || len(found) != 1 {
+			t.Fatalf("%d pods with kubectl: %v", len(found), err)
+		}
+	}
 	openPage(t, bob, path)
 	openPage(t, bob, path)
 	openPage(t, ann, path)
@@ -432,12 +450,16 @@ func TestWhatIsLeftOfNodeShellsIsDeleted(t *testing.T) { // O11
 	}
 	admin(t).must(t, http.StatusOK, http.MethodPatch, iamAPI+"/users/"+disabled+"/status", `{"status":{"state":"Disabled"}}`, asMerge)
 	eventually(t, "the shell of a user who is disabled is deleted", without(t, disabled))
+	eventually(t, "and that with kubectl", withoutAny(shells, disabled))
 	within(t, promised, "the shells of the killed server are deleted", without(t, name))
-	eventually(t, "their Leases go, too", func(ctx context.Context) error {
-		l, err := kube.CoordinationV1().Leases(nodeshell.Namespace).List(ctx, metav1.ListOptions{})
-		if err == nil && len(l.Items) > 0 {
-			err = errors.New(l.Items[0].Name)
-		}
-		return err
-	})
+	within(t, promised, "and that with kubectl", withoutAny(shells, name))
+	for _, namespace := range []string{nodeshell.Namespace, kubectlshell.Namespace} {
+		eventually(t, "their Leases go, too", func(ctx context.Context) error {
+			l, err := kube.CoordinationV1().Leases(namespace).List(ctx, metav1.ListOptions{})
+			if err == nil && len(l.Items) > 0 {
+				err = errors.New(l.Items[0].Name)
+			}
+			return err
+		})
+	}
 }

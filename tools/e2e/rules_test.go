@@ -27,7 +27,7 @@ var held = rules.Table{
 		{"S8", "the owner of a namespace does not lower its pod security"},
 		{"S9", "what a binding, a role, a group, a workspace or a user gave is gone with it within five seconds, everywhere"},
 		{"S10", "where a read is refused, every write is, and it leaves nothing"},
-		{"S11", "no shell runs with more than its user's rights: one in a pod is an exec as the user, those of nodes are off unless they are configured (O10), and those for kubectl are not there yet; none of these makes a pod"},
+		{"S11", "no shell runs with more than its user's rights: one in a pod is an exec as the user, those of nodes (O10) and those for kubectl (O8) are off unless they are configured; none of these makes a pod"},
 		{"S12", "a provider that is disabled, and a group that is gone there, end what they gave"},
 		{"S68", "strangers with forged service account tokens cost a real pod nothing"},
 		{"S64", "what is hidden of a kind is in no answer, by no parameter and no route (managedFields, last-applied, fields, watch...)"},

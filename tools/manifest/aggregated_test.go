@@ -49,6 +49,7 @@ func TestTheComponentOfTheAggregatedAPI(t *testing.T) {
 			found := aggregated(t, overlay)
 			want := map[string]string{
 				"Deployment ks-apiserver":                        `"--secure-port=9443"`,
+				"Service ks-apiserver":                           `"port":9443`,
 				"Service ks-apiserver-aggregated":                `"targetPort":"https"`,
 				"ClusterRole kapis:query":                        `"query.kapis.dev"`,
 				"RoleBinding kubesphere:ks-apiserver:aggregated": `"namespace":"kube-system"`,

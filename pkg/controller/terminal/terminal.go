@@ -1,5 +1,5 @@
-// Package terminal deletes what is left of shells on nodes: each is a pod that the replica of ks-apiserver which serves it deletes, unless
-// that replica is gone.
+// Package terminal deletes what is left of the pods of shells: that of a shell on a node is deleted by the replica of ks-apiserver which
+// serves it, unless that replica is gone, and that of kubectl shells stays for a while after the last one.
 package terminal
 
 import (
@@ -22,7 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/terminal/kubectlshell"
 	"kapis.dev/ks-apiserver/pkg/terminal/nodeshell"
+	"kapis.dev/ks-apiserver/pkg/terminal/shellpod"
 )
 
 // Name is the controller's name.
@@ -31,9 +33,11 @@ const Name = "terminal"
 // every is the interval at which the pods are looked at.
 const every = 10 * time.Second
 
-// Controller deletes pods of shells on nodes: those that have ended, those of users who are gone or disabled, and those whose Lease is not
-// renewed. It watches the pods of one namespace, and reads their Leases while there are any.
+// Controller deletes the pods of shells in a namespace: those that have ended, those of users who are gone or disabled, and those whose
+// Lease is not renewed. It watches the pods, and reads their Leases while there are any.
 type Controller struct {
+	// Namespace has the pods of one kind of shells, and no others.
+	Namespace string
 	// Client reads users and deletes pods, and Live reads Leases at kube-apiserver.
 	Client client.Client
 	Live   client.Reader
@@ -50,20 +54,33 @@ type Controller struct {
 // renewal is the time that a Lease has, zero for none, and when it was seen first.
 type renewal struct{ time, seen time.Time }
 
-// Setup adds the controller to mgr.
+// Setup adds the controller to mgr, once for each kind of shells.
 func Setup(_ context.Context, mgr manager.Manager) error {
 	api, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return fmt.Errorf("make a client of pods: %w", err)
 	}
+	for _, namespace := range []string{nodeshell.Namespace, kubectlshell.Namespace} {
+		c, err := newController(mgr, api, namespace)
+		if err != nil {
+			return err
+		}
+		if err := mgr.Add(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newController(mgr manager.Manager, api kubernetes.Interface, namespace string) (*Controller, error) {
 	watcher := cache.NewSharedIndexInformer(
-		cache.NewListWatchFromClient(api.CoreV1().RESTClient(), "pods", nodeshell.Namespace, fields.Everything()), &corev1.Pod{}, 0, cache.Indexers{})
-	if err := watcher.SetWatchErrorHandlerWithContext(watchFailed()); err != nil {
-		return fmt.Errorf("watch the pods of shells on nodes: %w", err)
+		cache.NewListWatchFromClient(api.CoreV1().RESTClient(), "pods", namespace, fields.Everything()), &corev1.Pod{}, 0, cache.Indexers{})
+	if err := watcher.SetWatchErrorHandlerWithContext(watchFailed(namespace)); err != nil {
+		return nil, fmt.Errorf("watch the pods of shells in %s: %w", namespace, err)
 	}
 	pods := watcher.GetStore()
-	return mgr.Add(&Controller{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Watch: watcher.RunWithContext, Now: time.Now,
+	return &Controller{
+		Namespace: namespace, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Watch: watcher.RunWithContext, Now: time.Now,
 		Pods: func() []*corev1.Pod {
 			known := pods.List()
 			out := make([]*corev1.Pod, len(known))
@@ -72,12 +89,12 @@ func Setup(_ context.Context, mgr manager.Manager) error {
 			}
 			return out
 		},
-	})
+	}, nil
 }
 
 // watchFailed returns what is called when the pods can't be read. That this program may not read them is one line in its log, however often
 // it is tried again: so it is after an update of the program whose roles were not updated.
-func watchFailed() cache.WatchErrorHandlerWithContext {
+func watchFailed(namespace string) cache.WatchErrorHandlerWithContext {
 	var once sync.Once
 	return func(ctx context.Context, r *cache.Reflector, err error) {
 		if !apierrors.IsForbidden(err) {
@@ -85,8 +102,8 @@ func watchFailed() cache.WatchErrorHandlerWithContext {
 			return
 		}
 		once.Do(func() {
-			klog.ErrorS(err, "What is left of shells on nodes is not deleted, since this program may not read their pods: apply config/rbac of this"+
-				" version, as make install does; everything else works", "namespace", nodeshell.Namespace)
+			klog.ErrorS(err, "What is left of shells is not deleted, since this program may not read their pods: apply config/rbac of this"+
+				" version, as make install does; everything else works", "namespace", namespace)
 		})
 	}
 }
@@ -100,7 +117,7 @@ func (c *Controller) Start(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		if err := c.Clean(ctx); err != nil && ctx.Err() == nil {
-			klog.ErrorS(err, "Pods of shells on nodes may be left over; this is tried again", "namespace", nodeshell.Namespace, "after", every)
+			klog.ErrorS(err, "Pods of shells may be left over; this is tried again", "namespace", c.Namespace, "after", every)
 		}
 		select {
 		case <-ctx.Done():
@@ -118,8 +135,8 @@ func (c *Controller) Clean(ctx context.Context) error {
 		return nil
 	}
 	leases := &coordinationv1.LeaseList{}
-	if err := c.Live.List(ctx, leases, client.InNamespace(nodeshell.Namespace)); err != nil {
-		return fmt.Errorf("list Leases of shells on nodes: %w", err)
+	if err := c.Live.List(ctx, leases, client.InNamespace(c.Namespace)); err != nil {
+		return fmt.Errorf("list Leases of shells in %s: %w", c.Namespace, err)
 	}
 	renewed := map[string]time.Time{}
 	for _, l := range leases.Items {
@@ -150,7 +167,7 @@ func (c *Controller) clean(ctx context.Context, pod *corev1.Pod, unserved time.D
 	switch {
 	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
 		why = "it has ended"
-	case unserved >= nodeshell.LeaseDuration:
+	case unserved >= shellpod.LeaseDuration:
 		why = "no server renews its Lease"
 	default:
 		var err error
@@ -158,11 +175,11 @@ func (c *Controller) clean(ctx context.Context, pod *corev1.Pod, unserved time.D
 			return err
 		}
 	}
-	klog.InfoS("The pod of a shell on a node is deleted", "pod", pod.Name, "node", pod.Spec.NodeName,
-		"user", pod.Annotations[nodeshell.AnnotationUser], "reason", why)
+	klog.InfoS("The pod of a shell is deleted", "namespace", pod.Namespace, "pod", pod.Name, "node", pod.Spec.NodeName,
+		"user", pod.Annotations[shellpod.AnnotationUser], "reason", why)
 	this := client.Preconditions{UID: new(pod.UID)}
 	if err := client.IgnoreNotFound(c.Client.Delete(ctx, pod, this)); err != nil {
-		return fmt.Errorf("delete Pod %s/%s, which is left of a shell on a node: %w", pod.Namespace, pod.Name, err)
+		return fmt.Errorf("delete Pod %s/%s, which is left of a shell: %w", pod.Namespace, pod.Name, err)
 	}
 	return nil
 }
@@ -170,16 +187,16 @@ func (c *Controller) clean(ctx context.Context, pod *corev1.Pod, unserved time.D
 // orphaned returns why the user of a pod may have no shell, or "". Service accounts, whose names have a colon, are no Users: their shells
 // end with the server that serves them, or with the Lease.
 func (c *Controller) orphaned(ctx context.Context, pod *corev1.Pod) (why string, err error) {
-	name := pod.Annotations[nodeshell.AnnotationUser]
+	name := pod.Annotations[shellpod.AnnotationUser]
 	if strings.Contains(name, ":") {
 		return "", nil
 	}
 	u := &iamv1beta1.User{}
 	if err := client.IgnoreNotFound(c.Client.Get(ctx, types.NamespacedName{Name: name}, u)); err != nil {
-		return "", fmt.Errorf("read User %q, who has a shell on a node: %w", name, err)
+		return "", fmt.Errorf("read User %q, who has a shell: %w", name, err)
 	}
 	switch {
-	case u.UID == "" || string(u.UID) != pod.Labels[nodeshell.LabelUser] || !u.DeletionTimestamp.IsZero():
+	case u.UID == "" || string(u.UID) != pod.Labels[shellpod.LabelUser] || !u.DeletionTimestamp.IsZero():
 		return "its user is gone", nil
 	case u.Status.State == iamv1beta1.UserDisabled:
 		return "its user is disabled", nil

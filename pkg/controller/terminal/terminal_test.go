@@ -13,7 +13,9 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/controllertest"
 	"kapis.dev/ks-apiserver/pkg/controller/terminal"
+	"kapis.dev/ks-apiserver/pkg/terminal/kubectlshell"
 	"kapis.dev/ks-apiserver/pkg/terminal/nodeshell"
+	"kapis.dev/ks-apiserver/pkg/terminal/shellpod"
 )
 
 const bobUID = "0b0b0b0b-1111-4222-8333-444444444444"
@@ -41,10 +43,10 @@ type fleet struct {
 func newFleet(t *testing.T, objects ...client.Object) *fleet {
 	t.Helper()
 	f := &fleet{Cluster: controllertest.New(t, nil, objects...), now: began}
-	f.Controller = &terminal.Controller{Client: f.Cluster.Client, Live: f.Cluster.Client, Now: func() time.Time { return f.now }}
+	f.Controller = &terminal.Controller{Namespace: nodeshell.Namespace, Client: f.Cluster.Client, Live: f.Cluster.Client, Now: func() time.Time { return f.now }}
 	f.Pods = func() []*corev1.Pod {
 		var found corev1.PodList
-		if err := f.Cluster.Client.List(t.Context(), &found, client.InNamespace(nodeshell.Namespace)); err != nil {
+		if err := f.Cluster.Client.List(t.Context(), &found, client.InNamespace(f.Namespace)); err != nil {
 			t.Error(err)
 		}
 		pods := make([]*corev1.Pod, len(found.Items))
@@ -70,11 +72,11 @@ func (f *fleet) has(t *testing.T, p *corev1.Pod, want bool) {
 func TestWhatNoServerServesIsDeleted(t *testing.T) { // O11
 	p := pod("a", "bob")
 	renewed := began.Add(-time.Hour) // the clock of the server is an hour late
-	lease := nodeshell.Lease(p, renewed)
+	lease := shellpod.Lease(p, renewed)
 	f := newFleet(t, bob(), p, lease)
 	f.has(t, p, true)
 	for range 9 { // three minutes, renewed
-		f.now, renewed = f.now.Add(nodeshell.RenewEvery), renewed.Add(nodeshell.RenewEvery)
+		f.now, renewed = f.now.Add(shellpod.RenewEvery), renewed.Add(shellpod.RenewEvery)
 		before := lease.DeepCopy()
 		lease.Spec.RenewTime = &metav1.MicroTime{Time: renewed}
 		if err := f.Cluster.Client.Patch(t.Context(), lease, client.MergeFrom(before)); err != nil {
@@ -82,7 +84,7 @@ func TestWhatNoServerServesIsDeleted(t *testing.T) { // O11
 		}
 		f.has(t, p, true)
 	}
-	f.now = f.now.Add(nodeshell.LeaseDuration - time.Second)
+	f.now = f.now.Add(shellpod.LeaseDuration - time.Second)
 	f.has(t, p, true)
 	f.now = f.now.Add(time.Second)
 	f.has(t, p, false)
@@ -90,9 +92,9 @@ func TestWhatNoServerServesIsDeleted(t *testing.T) { // O11
 
 func TestAPodWithoutALeaseIsDeleted(t *testing.T) { // O11
 	p := pod("a", "bob")
-	f := newFleet(t, bob(), p, nodeshell.Lease(pod("another", "bob"), began))
+	f := newFleet(t, bob(), p, shellpod.Lease(pod("another", "bob"), began))
 	f.has(t, p, true)
-	f.now = f.now.Add(nodeshell.LeaseDuration - time.Second)
+	f.now = f.now.Add(shellpod.LeaseDuration - time.Second)
 	f.has(t, p, true)
 	f.now = f.now.Add(time.Second)
 	f.has(t, p, false)
@@ -111,9 +113,9 @@ func TestTheNextPodOfANameHasTimeOfItsOwn(t *testing.T) { // O11
 	if err := f.Cluster.Client.Create(t.Context(), next); err != nil {
 		t.Fatal(err)
 	}
-	f.now = f.now.Add(nodeshell.LeaseDuration)
+	f.now = f.now.Add(shellpod.LeaseDuration)
 	f.has(t, next, true)
-	f.now = f.now.Add(nodeshell.LeaseDuration)
+	f.now = f.now.Add(shellpod.LeaseDuration)
 	f.has(t, next, false)
 }
 
@@ -149,7 +151,25 @@ func TestWhatHasEndedAndWhoseUserIsGoneIsDeleted(t *testing.T) { // O11
 		"In another namespace":        {elsewhere, bob(), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			newFleet(t, c.user, c.pod, nodeshell.Lease(c.pod, began)).has(t, c.pod, c.want)
+			newFleet(t, c.user, c.pod, shellpod.Lease(c.pod, began)).has(t, c.pod, c.want)
+		})
+	}
+}
+
+// The pod of kubectl shells stays for a while after the last one, and goes with its user.
+func TestThePodOfKubectlShellsIsDeleted(t *testing.T) { // O11
+	disabled := bob()
+	disabled.Status.State = iamv1beta1.UserDisabled
+	for name, user := range map[string]*iamv1beta1.User{"the last shell was closed": bob(), "the user is disabled": disabled} {
+		t.Run(name, func(t *testing.T) {
+			p := kubectlshell.Shell{Image: "i", User: "bob", UID: bobUID}.Pod()
+			p.UID, p.Status.Phase = "u", corev1.PodRunning
+			f := newFleet(t, user, p, pod("a", "bob"), shellpod.Lease(p, began))
+			f.Namespace = kubectlshell.Namespace
+			f.has(t, p, user != disabled)
+			f.now = f.now.Add(shellpod.LeaseDuration)
+			f.has(t, p, false)
+			f.has(t, pod("a", "bob"), true) // that of another kind is not its
 		})
 	}
 }

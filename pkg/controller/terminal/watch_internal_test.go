@@ -18,7 +18,7 @@ func TestThatPodsMayNotBeReadIsOneLine(t *testing.T) {
 	var log bytes.Buffer
 	klog.LogToStderr(false)
 	klog.SetOutput(&log)
-	failed := watchFailed()
+	failed := watchFailed("shells")
 	reflector := cache.NewReflector(&cache.ListWatch{}, &corev1.Pod{}, cache.NewStore(cache.MetaNamespaceKeyFunc), 0)
 	told := func() string {
 		failed(t.Context(), reflector, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no role")))

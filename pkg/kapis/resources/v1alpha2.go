@@ -22,8 +22,6 @@ type V1alpha2 struct {
 	Remotes   *remote.Handler
 	// Kubeconfigs serves kubeconfigs; nil for none.
 	Kubeconfigs *kubeconfig.Handler
-	// Routers serves the gateways of projects; nil for none.
-	Routers interface{ MountRouter(ws *restful.WebService) }
 }
 
 // WebService returns the routes of the version.
@@ -39,9 +37,6 @@ func (h *V1alpha2) WebService() *restful.WebService {
 	h.Inventory.MountRevisions(ws)
 	h.Remotes.MountV1alpha2(ws)
 	h.Kubeconfigs.Mount(ws)
-	if h.Routers != nil {
-		h.Routers.MountRouter(ws)
-	}
 	return ws
 }
 

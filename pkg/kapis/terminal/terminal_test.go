@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	restful "github.com/emicklei/go-restful/v3"
 	"go.uber.org/goleak"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 	kapisterminal "kapis.dev/ks-apiserver/pkg/kapis/terminal"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -49,7 +51,9 @@ func serve(t *testing.T, h *kapisterminal.V1alpha2, may authz.Func) *httptest.Se
 	if h.Executor == nil {
 		h.Executor = executor(func(_ *http.Request, s terminal.Streams) error { _, err := io.ReadAll(s.Stdin); return err })
 	}
-	c := kapistest.Container(h.WebService())
+	older := new(restful.WebService).Path("/kapis/resources.kubesphere.io/v1alpha2").Produces(restful.MIME_JSON)
+	h.MountOlder(older)
+	c := kapistest.Container(h.WebService(), older)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, err := request.Parse(r)
 		if err != nil {
@@ -61,6 +65,11 @@ func serve(t *testing.T, h *kapisterminal.V1alpha2, may authz.Func) *httptest.Se
 			bob.UID = r.Header.Get("X-Uid")
 		}
 		ctx := request.WithUser(request.WithInfo(r.Context(), info), bob)
+		if client := r.Header.Get("X-Login"); client != "" { // bob has logged in to that client
+			in := &session.Session{Name: "s-1", User: "bob", UserUID: bob.UID, Client: client}
+			ctx = request.WithUser(ctx, session.WithSession(bob, in))
+		}
+		ctx = authz.WithDecision(ctx, authz.Allow("", "kapis:global:authenticated")) // as filter.Authorize does
 		c.ServeHTTP(w, r.WithContext(ctx))
 	}))
 	t.Cleanup(func() {
@@ -243,6 +252,12 @@ func TestATerminalThatHasEndedCountsNoMore(t *testing.T) { // O6
 	if websocket.CloseStatus(err) != terminal.CodeContainer {
 		t.Errorf("%v", err)
 	}
+	idle(t, l)
+}
+
+// idle waits until nothing is open.
+func idle(t *testing.T, l *terminal.Limiter) {
+	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); l.Open() != 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it is counted")

@@ -1,4 +1,4 @@
-// Package terminal serves terminal.kubesphere.io: shells and files in containers, and shells on nodes, for pages of browsers.
+// Package terminal serves terminal.kubesphere.io: shells and files in containers, shells on nodes, and kubectl shells, for pages of browsers.
 package terminal
 
 import (
@@ -35,6 +35,8 @@ type V1alpha2 struct {
 	Pods, Uploads, Downloads *terminal.Limiter
 	// Nodes are the shells on nodes; nil if there are none here.
 	Nodes *Nodes
+	// Kubectl are the kubectl shells; nil if there are none here.
+	Kubectl *Kubectl
 	// Files says whether files are transferred, and UploadLimit is how many bytes those of one upload may have.
 	Files       bool
 	UploadLimit int64
@@ -65,6 +67,10 @@ func (h *V1alpha2) WebService() *restful.WebService {
 		Doc("A shell on a node, by WebSocket. It takes the right to create nodes/exec of core/v1").
 		Param(ws.PathParameter("node", "name of the node")).
 		Param(ws.QueryParameter("shell", "bash or sh; bash where the node has it, and else sh, where it is absent")))
+	ws.Route(ws.GET(kubectlPath).To(web.Handle(h.openKubectl)).Operation("openKubectlTerminal").
+		Doc("A shell with kubectl, by WebSocket, which has the rights of the caller's login and ends with it").
+		Param(ws.PathParameter("user", "name of the caller")).
+		Param(ws.QueryParameter("shell", "bash or sh; bash where the image has it, and else sh, where it is absent")))
 	for _, b := range []*restful.RouteBuilder{
 		ws.POST(filePath).To(web.Handle(web.RefuseDryRun(h.upload))).Operation("uploadFileToPod").Consumes("multipart/form-data").
 			Doc("Writes files into a folder of a container. It takes the right to create pods/exec of core/v1 in the namespace").
@@ -83,6 +89,9 @@ func (h *V1alpha2) WebService() *restful.WebService {
 // openPod answers with a shell in a container. All that can be refused is refused before the connection is upgraded.
 func (h *V1alpha2) openPod(r *restful.Request) (any, error) {
 	info, query := request.InfoFrom(r.Request.Context()), r.Request.URL.Query()
+	if isOwnPod(request.UserFrom(r.Request.Context()), info) {
+		return h.openOwnShell(r.Request)
+	}
 	container := query.Get("container")
 	exec, err := h.exec(r.Request, info, container, terminal.Query(container, query.Get("shell")))
 	if err != nil {

@@ -1,13 +1,13 @@
-// Package nodeshell has the pods that shells on nodes run in: their shape, which an admission policy of config/install verifies, and the
-// Leases by which they end with the server that serves them.
+// Package nodeshell has the pods that shells on nodes run in: their shape, which an admission policy of config/rbac verifies.
 package nodeshell
 
 import (
-	"regexp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kapis.dev/ks-apiserver/pkg/terminal/shellpod"
 )
 
 const (
@@ -18,15 +18,10 @@ const (
 	Group = "kapis:platform:nodeshell"
 	// Container is the container that the shell is.
 	Container = "shell"
-	// LabelUser has the UID of the user whose shell it is.
-	LabelUser = "terminal.kapis.dev/user-uid"
-	// AnnotationUser has the user's name, which is not always fit to be a label.
-	AnnotationUser = "terminal.kapis.dev/user"
 )
 
 const (
-	labelApp = "app.kubernetes.io/name"
-	app      = "node-shell"
+	app = "node-shell"
 	// hostRoot is where a general shell has the file system of its node.
 	hostRoot = "/host"
 	// late is how much longer a pod may last than its terminal, which says why it ends.
@@ -50,19 +45,13 @@ type Shell struct {
 	// Node is the name of the node, and Image has the programs: a shell, and nsenter (util-linux) for Sysadmin.
 	Node, Image string
 	Profile     Profile
-	// User and UID are the caller's. IsUID holds for UID.
+	// User and UID are the caller's. shellpod.IsUID holds for UID.
 	User, UID string
 	// Command is the shell with its arguments.
 	Command []string
 	// Max is how long it may last; 0 for as long as the client likes.
 	Max time.Duration
 }
-
-var uid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
-
-// IsUID reports whether a UID is one of Kubernetes' (RFC 9562, section 4): it is a part of names here, and all are as long as each other,
-// so that none is the beginning of another.
-func IsUID(s string) bool { return uid.MatchString(s) }
 
 // NamePrefix is how the names of the pods of a user begin; five characters follow.
 func NamePrefix(uid string) string { return app + "-" + uid + "-" }
@@ -74,8 +63,8 @@ func (s Shell) Pod() *corev1.Pod {
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
 			GenerateName: NamePrefix(s.UID), Namespace: Namespace,
-			Labels:      map[string]string{labelApp: app, LabelUser: s.UID},
-			Annotations: map[string]string{AnnotationUser: s.User},
+			Labels:      map[string]string{shellpod.LabelApp: app, shellpod.LabelUser: s.UID},
+			Annotations: map[string]string{shellpod.AnnotationUser: s.User},
 		},
 		Spec: corev1.PodSpec{
 			NodeName:                      s.Node,

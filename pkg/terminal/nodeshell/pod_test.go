@@ -5,9 +5,8 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"kapis.dev/ks-apiserver/pkg/terminal/nodeshell"
+	"kapis.dev/ks-apiserver/pkg/terminal/shellpod"
 )
 
 const bob = "0b0b0b0b-1111-4222-8333-444444444444"
@@ -42,17 +41,9 @@ func TestTheShapeOfEachProfile(t *testing.T) { // O10
 
 func TestAPodNamesItsUserByUID(t *testing.T) { // O10
 	p := shell(nodeshell.Sysadmin).Pod()
-	if p.Namespace != "kubesphere-node-shells" || p.GenerateName != "node-shell-"+bob+"-" || p.Labels[nodeshell.LabelUser] != bob ||
-		p.Annotations[nodeshell.AnnotationUser] != "bob (Ü)" || len(p.Labels) != 2 || len(p.Annotations) != 1 {
+	if p.Namespace != "kubesphere-node-shells" || p.GenerateName != "node-shell-"+bob+"-" || p.Labels[shellpod.LabelUser] != bob ||
+		p.Annotations[shellpod.AnnotationUser] != "bob (Ü)" || len(p.Labels) != 2 || len(p.Annotations) != 1 {
 		t.Errorf("%+v", p.ObjectMeta)
-	}
-	for uid, want := range map[string]bool{
-		bob: true, "": false, "bob": false, bob + "-": false, bob[:35]: false, "0B0B0B0B-1111-4222-8333-444444444444": false,
-		bob + "\n": false, "0b0b0b0b-1111-4222-8333-44444444444*": false, "0b0b0b0b/1111/4222/8333/444444444444": false,
-	} {
-		if nodeshell.IsUID(uid) != want {
-			t.Errorf("%q is a UID: %v", uid, !want)
-		}
 	}
 }
 
@@ -61,15 +52,5 @@ func TestAPodWithoutALimitHasNoDeadline(t *testing.T) { // O10
 	s.Max = 0
 	if d := s.Pod().Spec.ActiveDeadlineSeconds; d != nil {
 		t.Errorf("%d", *d)
-	}
-}
-
-func TestALeaseGoesWithItsPod(t *testing.T) { // O11
-	pod, now := &corev1.Pod{}, time.Unix(1_800_000_000, 0)
-	pod.Name, pod.Namespace, pod.UID = "p", nodeshell.Namespace, "u"
-	l := nodeshell.Lease(pod, now)
-	if o := l.OwnerReferences; l.Name != "p" || l.Namespace != nodeshell.Namespace || len(o) != 1 || o[0].Kind != "Pod" || o[0].Name != "p" || o[0].UID != "u" ||
-		!l.Spec.RenewTime.Time.Equal(now) || *l.Spec.LeaseDurationSeconds != 60 {
-		t.Errorf("%+v", l)
 	}
 }

@@ -81,7 +81,7 @@ func (k *Handler) get(r *restful.Request) (any, error) {
 	if server == "" {
 		server, head = noServer, noServerSays
 	}
-	authority, err := k.authority()
+	authority, err := k.ReadAuthority()
 	if err != nil {
 		return nil, err
 	}
@@ -104,8 +104,8 @@ const (
 		"# configuration of ks-apiserver; or replace the server below by the https address of ks-apiserver.\n"
 )
 
-// authority reads the CAs of the server's certificate; nil where there is no file.
-func (k *Handler) authority() ([]byte, error) {
+// ReadAuthority reads the CAs of the server's certificate; nil where there is no file.
+func (k *Handler) ReadAuthority() ([]byte, error) {
 	if k.Authority == "" {
 		return nil, nil
 	}

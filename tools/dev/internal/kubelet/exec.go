@@ -6,6 +6,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -24,6 +27,10 @@ func (p *pods) ExecInContainer(ctx context.Context, pod, _, _ string, argv []str
 	if len(argv) == 0 {
 		return errors.New("no command is given")
 	}
+	argv, err := p.withMemory(pod, argv)
+	if err != nil {
+		return err
+	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // running what the client asks for is the purpose
 	cmd.Dir = p.Dir
 	cmd.Env = append(os.Environ(), "HOSTNAME="+pod)
@@ -34,6 +41,27 @@ func (p *pods) ExecInContainer(ctx context.Context, pod, _, _ string, argv []str
 		return exitCode(p.runOnTerminal(cmd, in, out, resize))
 	}
 	return exitCode(p.run(cmd, in, out, errOut))
+}
+
+// memory is where a pod of kubectl shells has a folder in memory.
+const memory = "/run/ks/"
+
+// withMemory returns a command whose arguments name a folder of this machine, the pod's own, where they begin with that of the pod.
+func (p *pods) withMemory(pod string, argv []string) ([]string, error) {
+	if !slices.ContainsFunc(argv, func(a string) bool { return strings.HasPrefix(a, memory) }) {
+		return argv, nil
+	}
+	dir := filepath.Join(p.Dir, "memory", filepath.Base(pod))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	argv = slices.Clone(argv)
+	for i, a := range argv {
+		if below, ok := strings.CutPrefix(a, memory); ok {
+			argv[i] = filepath.Join(dir, below)
+		}
+	}
+	return argv, nil
 }
 
 func (p *pods) run(cmd *exec.Cmd, in io.Reader, out, errOut io.Writer) error {

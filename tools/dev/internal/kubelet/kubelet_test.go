@@ -70,6 +70,7 @@ func TestExec(t *testing.T) {
 		"ItRunsInItsFolder":          {argv: []string{"pwd"}, out: p.Dir + "\n"},
 		"ItKnowsItsPod":              {argv: []string{"sh", "-c", "echo $HOSTNAME"}, out: "pod-1\n"},
 		"WhatIsMissingIsAnError":     {argv: []string{"/no/such/program"}, fails: true},
+		"ItHasAFolderInMemory":       {argv: []string{"sh", "-c", `mkdir -p "$1" && cd "$1" && pwd`, "sh", "/run/ks/a"}, out: p.Dir + "/memory/pod-1/a\n"},
 		"NothingIsAnError":           {fails: true},
 	} {
 		t.Run(claim, func(t *testing.T) {

@@ -1,4 +1,4 @@
-package nodeshell
+package shellpod
 
 import (
 	"time"
