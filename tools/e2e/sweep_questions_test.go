@@ -54,6 +54,7 @@ func newSweep(t *testing.T) *sweep {
 			"cluster":       "host",
 			"config":        "theme",
 			"resourcequota": w.workspace,
+			"gateway":       "kubesphere-router-" + w.namespace,
 		}
 		for _, p := range []string{"user", "username", "member", "workspacemember"} {
 			ids[p] = w.user
@@ -216,8 +217,9 @@ func route(t *testing.T, v visitor, methods []string, path string) []question {
 func (w *sweep) routed(v visitor, methods []string, path string, k kind) []question {
 	switch {
 	case !k.listed, strings.HasPrefix(path, "/kapi/") && k.Group != "", strings.HasPrefix(path, "/kapis/{group}") && k.Group == "",
-		strings.HasPrefix(path, "/kapis/iam.") && k.Group != "iam.kubesphere.io", strings.HasPrefix(path, "/kapis/tenant.") && k.Group != "tenant.kubesphere.io",
-		strings.HasPrefix(path, "/kapis/cluster.") && k.Group != "cluster.kubesphere.io",
+		slices.ContainsFunc([]string{"iam", "tenant", "cluster", "gateway"}, func(own string) bool {
+			return strings.HasPrefix(path, "/kapis/"+own+".") && k.Group != own+".kubesphere.io"
+		}),
 		strings.Contains(path, "/namespaces/{namespace}") && !k.namespaced:
 		return nil
 	}

@@ -275,6 +275,7 @@ func breaks(code int, path string) bool {
 
 // isSwitchedOff reports whether a path is of shells on nodes, of kubectl shells or of gateways of projects, which have to be configured.
 func isSwitchedOff(path string) bool {
+	path, _, _ = strings.Cut(path, "?")
 	return strings.Contains(path, "/terminal.kubesphere.io/") && strings.Contains(path, "/nodes/") || strings.HasSuffix(path, "/kubectl") ||
 		strings.Contains(path, "/gateway.kubesphere.io/v1alpha1/") || strings.HasSuffix(path, "/router")
 }
