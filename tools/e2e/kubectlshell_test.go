@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,24 @@ func TestAKubectlShellIsItsUsersOwn(t *testing.T) { // O8, O9
 		}
 		bob.must(t, http.StatusForbidden, http.MethodPost, at+"/exec?command=id&stdout=true", nil)
 		bob.must(t, http.StatusForbidden, http.MethodGet, at, nil)
+	})
+	t.Run("NobodyChangesOrUsesItAtKubeAPIServer", func(t *testing.T) { // as the administrator of the cluster
+		at := []string{"-n", kubectlshell.Namespace}
+		for what, args := range map[string][]string{
+			"another image":     {"set", "image", "pod/" + pod.Name, "kubectl=example/evil"},
+			"another user":      {"label", "--overwrite", "pod/" + pod.Name, shellpod.LabelUser + "=x"},
+			"another name":      {"annotate", "--overwrite", "pod/" + pod.Name, shellpod.AnnotationUser + "=x"},
+			"one more label":    {"label", "pod/" + pod.Name, "app=web"},
+			"another container": {"debug", pod.Name, "--image=example/evil", "--profile=restricted"},
+			"a command":         {"exec", pod.Name, "--", "id"},
+			"attach":            {"attach", pod.Name},
+		} {
+			out, err := kubectlAt(t.Context(), "", slices.Concat(at, args)...)
+			if err == nil || !strings.Contains(err.Error(), "kubectl-shells.kapis.dev") {
+				t.Errorf("%s is not refused by a policy: %s %v", what, out, err)
+			}
+		}
+		mustKubectlAt(t, "", slices.Concat(at, []string{"annotate", "pod/" + pod.Name, "example.com/seen=yes"})...)
 	})
 	t.Run("OlderClientsOpenIt", func(t *testing.T) {
 		a := bob.must(t, http.StatusOK, http.MethodGet, "/kapis/resources.kubesphere.io/v1alpha2/users/"+name+"/kubectl", nil)
