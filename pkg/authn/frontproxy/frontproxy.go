@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -161,14 +159,9 @@ func (c *configuration) user(h http.Header) *user.DefaultInfo {
 	}
 	for _, prefix := range c.extra {
 		for name, values := range h {
-			if !web.HasPrefixFold(name, prefix) {
-				continue
+			if key, states := web.ExtraKey(name, prefix); states {
+				u.Extra[key] = append(u.Extra[key], values...)
 			}
-			key := strings.ToLower(name[len(prefix):])
-			if decoded, err := url.PathUnescape(key); err == nil {
-				key = decoded
-			}
-			u.Extra[key] = append(u.Extra[key], values...)
 		}
 	}
 	return u

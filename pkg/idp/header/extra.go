@@ -3,7 +3,6 @@ package header
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -18,46 +17,40 @@ const (
 	maxExtraValues = 16
 )
 
-// extra returns what the headers with one of the prefixes say of the person. As in Kubernetes, the key is the rest of the name, in lower
-// case, and percent-encoded where it can't be part of a header's name. Its error is ErrRefused.
+// extra returns what the headers with one of the prefixes say of the person. Its error is ErrRefused.
 func (p *Provider) extra(h http.Header) (map[string][]string, error) {
-	var out map[string][]string
-	for name, values := range h {
-		key := p.extraKey(name)
-		if key == "" {
-			continue
-		}
-		if ownedKey(key) {
-			return nil, fmt.Errorf("%w: the extra %.100q is of this server or of Kubernetes", idp.ErrRefused, key)
-		}
-		if out == nil {
-			out = map[string][]string{}
-		}
-		out[key] = append(out[key], values...)
-		if len(out) > maxExtras || len(out[key]) > maxExtraValues {
-			return nil, fmt.Errorf("%w: more than %d extras, or %d values of one", idp.ErrRefused, maxExtras, maxExtraValues)
-		}
-		for _, v := range values {
-			if len(v) > maxValue || strings.IndexFunc(v, unicode.IsControl) >= 0 || !utf8.ValidString(v) {
-				return nil, fmt.Errorf("%w: a value of the extra %.100q is longer than %d bytes, or no text", idp.ErrRefused, key, maxValue)
+	out := map[string][]string{}
+	for _, prefix := range p.ExtraHeadersPrefixes {
+		for name, values := range h {
+			key, states := web.ExtraKey(name, prefix)
+			if key = strings.ToLower(key); !states || key == "" {
+				continue
+			}
+			if err := checkExtra(key, values); err != nil {
+				return nil, err
+			}
+			out[key] = append(out[key], values...)
+			if len(out) > maxExtras || len(out[key]) > maxExtraValues {
+				return nil, fmt.Errorf("%w: more than %d extras, or %d values of one", idp.ErrRefused, maxExtras, maxExtraValues)
 			}
 		}
+	}
+	if len(out) == 0 {
+		return nil, nil
 	}
 	return out, nil
 }
 
-// extraKey returns the key of the extra that a header states, or "".
-func (p *Provider) extraKey(name string) string {
-	for _, prefix := range p.ExtraHeadersPrefixes {
-		if len(name) > len(prefix) && web.HasPrefixFold(name, prefix) {
-			key := strings.ToLower(name[len(prefix):])
-			if decoded, err := url.PathUnescape(key); err == nil {
-				key = strings.ToLower(decoded)
-			}
-			return key
+func checkExtra(key string, values []string) error {
+	if ownedKey(key) {
+		return fmt.Errorf("%w: the extra %.100q is of this server or of Kubernetes", idp.ErrRefused, key)
+	}
+	for _, v := range values {
+		if len(v) > maxValue || strings.IndexFunc(v, unicode.IsControl) >= 0 || !utf8.ValidString(v) {
+			return fmt.Errorf("%w: a value of the extra %.100q is longer than %d bytes, or no text", idp.ErrRefused, key, maxValue)
 		}
 	}
-	return ""
+	return nil
 }
 
 // ownedKey reports whether an extra means something to this server or to kube-apiserver, which no proxy may say: the scope of a credential,
