@@ -27,9 +27,12 @@ func (c *createdObject) Write(p []byte) (int, error) {
 
 // answersWithName reports whether the name of what a request has created is to be found in the answer.
 func answersWithName(i *request.Info, h http.Header, code int) bool {
+	if code != http.StatusCreated || i == nil || !i.IsResource || i.Verb != "create" || i.Name != "" || i.Subresource != "" ||
+		h.Get("Content-Encoding") != "" {
+		return false
+	}
 	isJSON, _ := mediaOf(h.Get("Content-Type"))
-	return code == http.StatusCreated && i != nil && i.IsResource && i.Verb == "create" && i.Name == "" && i.Subresource == "" && isJSON &&
-		h.Get("Content-Encoding") == ""
+	return isJSON
 }
 
 // nameCreated adds to the event which object was created.
