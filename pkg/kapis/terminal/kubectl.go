@@ -181,19 +181,12 @@ type openedKubectl struct {
 // Respond makes the pod if there is none, opens the terminal, and returns when that has ended. The pod stays for the next one.
 func (o *openedKubectl) Respond(w http.ResponseWriter, r *http.Request) {
 	defer o.leave()
-	s, over, err := o.Streams.Over(w, r)
-	if err != nil {
-		web.WriteError(w, r, err)
-		return
-	}
-	defer s.Stop()
+	subject := terminal.Subject{Namespace: kubectlshell.Namespace, Pod: kubectlshell.Name(o.login.in.UserUID), Container: kubectlshell.Container}
+	o.guarded(w, r, subject, func(over *http.Request, rec terminal.Recording) { o.serve(w, r, over, rec) })
+}
+
+func (o *openedKubectl) serve(w http.ResponseWriter, r, over *http.Request, rec terminal.Recording) {
 	p := o.kubectlPod(over, o.login)
-	rec, err := o.record(r, terminal.Subject{Namespace: kubectlshell.Namespace, Pod: p.name, Container: kubectlshell.Container})
-	if err != nil {
-		web.WriteError(w, r, err)
-		return
-	}
-	defer rec.End(nil, 0, 0)
 	ctx := p.request.Context()
 	if _, _, err := p.look(ctx); err != nil {
 		web.WriteError(w, r, err)

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +31,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/terminal"
 	"kapis.dev/ks-apiserver/pkg/terminal/kubectlshell"
+	"kapis.dev/ks-apiserver/pkg/terminal/recording"
 	"kapis.dev/ks-apiserver/pkg/token"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -229,6 +232,39 @@ func TestAKubectlShellIsLoggedInAsItsCaller(t *testing.T) { // O8, O9
 			l.User.UID != bobUID || strings.Join(l.Scopes, " ") != "api" || l.UserAgent != "page" {
 			t.Errorf("%+v", l)
 		}
+	}
+}
+
+// A kubectl shell is recorded as any other, and without its recording nothing is made: what its login is written by is in no cast.
+func TestAKubectlShellIsRecorded(t *testing.T) { // O9, O12
+	p, s, c := &shellPods{t: t, born: corev1.PodRunning}, &sessions{}, &container{}
+	r, folder, stop := recorder(t, recording.Options{Strict: true})
+	srv := serve(t, &kapisterminal.V1alpha2{Kubectl: kubectl(t, p, s), Executor: c, Recorder: r, Max: time.Hour}, nil)
+	conn, _, said := dial(t, srv.URL+kubectlPath, login)
+	if conn == nil {
+		t.Fatal(said)
+	}
+	ended(t, conn)
+	stop()
+	casts, err := filepath.Glob(filepath.Join(folder, "*.cast"))
+	if err != nil || len(casts) != 1 {
+		t.Fatalf("got %d casts, %v, want one", len(casts), err)
+	}
+	cast, err := os.ReadFile(casts[0])
+	_, access, _ := strings.Cut(c.input, "\n")
+	if err != nil || !strings.Contains(string(cast), "in the shell") || access == "" || strings.Contains(string(cast), access) {
+		t.Errorf("the cast is %s, %v", cast, err)
+	}
+
+	p, s = &shellPods{t: t, born: corev1.PodRunning}, &sessions{}
+	r, folder, _ = recorder(t, recording.Options{Strict: true})
+	if err := os.RemoveAll(folder); err != nil {
+		t.Fatal(err)
+	}
+	srv = serve(t, &kapisterminal.V1alpha2{Kubectl: kubectl(t, p, s), Executor: &container{}, Recorder: r}, nil)
+	conn, res, _ := dial(t, srv.URL+kubectlPath, login)
+	if conn != nil || res.StatusCode != http.StatusServiceUnavailable || p.questions() != "" || len(s.opened) != 0 {
+		t.Errorf("without a recording: %d, asked %q, %d logins", res.StatusCode, p.questions(), len(s.opened))
 	}
 }
 

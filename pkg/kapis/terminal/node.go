@@ -108,18 +108,10 @@ type openedNode struct {
 // Respond makes the pod, opens the terminal, and returns when it has ended and the pod is deleted.
 func (o *openedNode) Respond(w http.ResponseWriter, r *http.Request) {
 	defer o.leave()
-	s, over, err := o.Streams.Over(w, r)
-	if err != nil {
-		web.WriteError(w, r, err)
-		return
-	}
-	defer s.Stop()
-	rec, err := o.record(r, terminal.Subject{Node: o.shell.Node})
-	if err != nil {
-		web.WriteError(w, r, err)
-		return
-	}
-	defer rec.End(nil, 0, 0)
+	o.guarded(w, r, terminal.Subject{Node: o.shell.Node}, func(over *http.Request, rec terminal.Recording) { o.serve(w, r, over, rec) })
+}
+
+func (o *openedNode) serve(w http.ResponseWriter, r, over *http.Request, rec terminal.Recording) {
 	over = over.WithContext(authz.WithDecision(over.Context(), o.decision))
 	p := &nodePod{o.Nodes, shellPod{asCaller: o.Nodes.AsCaller, request: over, namespace: nodeshell.Namespace}, o.Executor}
 	// Also where making it has failed: it may be there in part.

@@ -26,20 +26,30 @@ type opened struct {
 // Respond opens the terminal, and returns when it has ended.
 func (o *opened) Respond(w http.ResponseWriter, r *http.Request) {
 	defer o.leave()
-	s, over, err := o.Streams.Over(w, r)
+	info := request.InfoFrom(o.exec.Context())
+	subject := terminal.Subject{Namespace: info.Namespace, Pod: info.Name, Container: o.exec.URL.Query().Get("container")}
+	o.guarded(w, r, subject, func(over *http.Request, rec terminal.Recording) {
+		o.run(w, over, within(over.Context(), o.exec), o.Executor, rec)
+	})
+}
+
+// guarded calls serve with the request of a terminal, which ends with the right to it, and with the recording. Where there can be none of
+// them, it answers why.
+func (h *V1alpha2) guarded(w http.ResponseWriter, r *http.Request, subject terminal.Subject,
+	serve func(over *http.Request, rec terminal.Recording)) {
+	s, over, err := h.Streams.Over(w, r)
 	if err != nil {
 		web.WriteError(w, r, err)
 		return
 	}
 	defer s.Stop()
-	info := request.InfoFrom(o.exec.Context())
-	rec, err := o.record(r, terminal.Subject{Namespace: info.Namespace, Pod: info.Name, Container: o.exec.URL.Query().Get("container")})
+	rec, err := h.record(r, subject)
 	if err != nil {
 		web.WriteError(w, r, err)
 		return
 	}
 	defer rec.End(nil, 0, 0)
-	o.run(w, over, within(s.Context(), o.exec), o.Executor, rec)
+	serve(over, rec)
 }
 
 // record begins the recording of a terminal, whose subject is completed by what is known of the request r.
