@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -125,7 +126,7 @@ func (o Open) checkDeployment(s *v1alpha1.GatewaySpec) error {
 }
 
 func (o Open) checkConfig(config map[string]string) error {
-	for _, key := range sorted(config) {
+	for _, key := range slices.Sorted(maps.Keys(config)) {
 		field := fmt.Sprintf("spec.controller.config[%.100q]", key)
 		switch value := config[key]; {
 		case isCode(key):
@@ -143,7 +144,7 @@ func (o Open) checkConfig(config map[string]string) error {
 }
 
 func checkAnnotations(field string, have map[string]string, open []string) error {
-	for _, key := range sorted(have) {
+	for _, key := range slices.Sorted(maps.Keys(have)) {
 		value, at := have[key], fmt.Sprintf("%s[%.100q]", field, key)
 		switch {
 		case key == annotationMesh && value == "false":
@@ -162,13 +163,4 @@ func checkAnnotations(field string, have map[string]string, open []string) error
 func closed(field string) error {
 	return status.BadRequestf("%s is not open to projects here: an administrator says in the template of gateways what is (docs/gateway.md)",
 		field)
-}
-
-func sorted(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

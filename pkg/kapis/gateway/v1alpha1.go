@@ -304,7 +304,11 @@ func (h *V1alpha1) send(ctx context.Context, order caller.Order, g *v1alpha1.Gat
 // upgrade would move a gateway of KubeSphere 3 into its project, which no Service can be without another address.
 func (h *V1alpha1) upgrade(r *restful.Request) (any, error) {
 	namespace := r.PathParameter("namespace")
-	if r.PathParameter("gateway") != gateway.Name(namespace) {
+	there, err := h.legacy(r.Request.Context(), namespace)
+	if err != nil {
+		return nil, err
+	}
+	if there == nil || r.PathParameter("gateway") != gateway.Name(namespace) {
 		return nil, apierrors.NewNotFound(gatewaysResource.GroupResource(), r.PathParameter("gateway"))
 	}
 	return nil, status.Errorf(http.StatusNotImplemented, "a gateway of KubeSphere 3 is in the namespace %s, and a Service can't be moved: an"+
