@@ -113,14 +113,13 @@ type feed struct {
 
 // newComponents makes the components and starts the background work, until ctx ends.
 func newComponents(ctx context.Context, cfg *config.Config, cluster *rest.Config, version *apimachineryversion.Info) (*components, error) {
-	gateways, err := gateway.NewBackend(cfg.Gateway.ClassName, cfg.Gateway.Templates)
-	if err != nil {
-		return &components{drain: newDrain()}, err
-	}
-	p := &components{cfg: cfg, cluster: cluster, kubernetes: version, drain: newDrain(), metrics: prometheus.NewRegistry(),
-		gateways: gateways}
+	p := &components{cfg: cfg, cluster: cluster, kubernetes: version, drain: newDrain(), metrics: prometheus.NewRegistry()}
 	p.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, step := range []func(context.Context) error{
+		func(context.Context) (err error) {
+			p.gateways, err = gateway.NewBackend(cfg.Gateway.ClassName, cfg.Gateway.Templates)
+			return err
+		},
 		p.makeClients, p.makeAudit, recordings{p}.open, p.makeStore, p.makeIdentity, p.makeProviders,
 		p.makeAccounts, p.makeLogin, p.makeProxy, p.follow, p.makeAggregated,
 	} {
