@@ -219,13 +219,9 @@ func (a *Linker) Vouched(ctx context.Context, e *idp.Entry, id *idp.Identity) (u
 	}
 	groups := make([]string, 0, len(more)+len(u.Info().GetGroups()))
 	groups = append(append(groups, u.Info().GetGroups()...), more...)
-	extra := maps.Clone(id.Extra)
-	if of := u.Info().GetExtra(); len(of) > 0 {
-		if extra == nil {
-			extra = map[string][]string{}
-		}
-		maps.Copy(extra, of) // what this server says of the user counts
-	}
+	extra := map[string][]string{}
+	maps.Copy(extra, id.Extra)
+	maps.Copy(extra, u.Info().GetExtra()) // what this server says of the user counts
 	return &user.DefaultInfo{Name: u.Name, UID: u.UID, Groups: groups, Extra: extra}, nil
 }
 
