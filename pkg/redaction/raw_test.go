@@ -101,6 +101,7 @@ func TestWhatReadsUnredactedObjectsIsListed(t *testing.T) {
 			"pkg/caller/caller.go":              "makes a Raw of it",
 			"pkg/kapis/dynamic/send.go":         "makes a Response of it",
 			"pkg/kapis/operations/jobs.go":      "asks for Jobs, of which nothing is hidden",
+			"pkg/kapis/gateway/pod.go":          "answers the log of a pod, which is no object",
 			"pkg/proxy/exec_spdy.go":            "upgrades to a command's streams, and reads at most a Status",
 			"pkg/proxy/send.go":                 "is the way itself",
 			"pkg/proxy/redact.go":               "redacts the watch that it opens",
