@@ -23,6 +23,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/login"
 	"kapis.dev/ks-apiserver/pkg/iam/loginrecord"
 	"kapis.dev/ks-apiserver/pkg/iam/password"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/credential"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -178,7 +179,7 @@ func (p *components) followAccounts() {
 		}
 		return nil // a cluster without the kind has no such objects
 	}
-	a.authenticator.Write = writePassword(p.caller())
+	a.authenticator.Write = credential.WritePassword(p.caller())
 }
 
 // runAccounts starts the background writers, until ctx ends.

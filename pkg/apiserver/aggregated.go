@@ -17,6 +17,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/aggregated"
 	queryv1alpha1 "kapis.dev/ks-apiserver/pkg/api/query/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/authn/frontproxy"
+	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/authz/delegated"
 	"kapis.dev/ks-apiserver/pkg/certificate"
 	"kapis.dev/ks-apiserver/pkg/filter"
@@ -84,7 +85,7 @@ func (p *components) namespacesOf(ctx context.Context, u user.Info, verb string,
 	if gvr.Group == "" {
 		info.APIPrefix, info.Path = "kapi", "/kapi/"+gvr.Version+"/"+gvr.Resource
 	}
-	d, err := loaded{p.rbac, p.rolesKnown}.Authorize(ctx, u, info)
+	d, err := authz.Loaded{Authorizer: p.rbac, Known: p.rolesKnown}.Authorize(ctx, u, info)
 	if list := d.PartialList(); err == nil && list != nil {
 		return list.Namespaces, nil
 	}

@@ -49,7 +49,7 @@ func (p *components) authorizerOf(mode string) (authz.Authorizer, error) {
 	c := &p.cfg.Authorization
 	switch mode {
 	case config.ModeRBAC:
-		return loaded{p.rbac, p.rolesKnown}, nil
+		return authz.Loaded{Authorizer: p.rbac, Known: p.rolesKnown}, nil
 	case config.ModeWebhook:
 		w := &c.Webhook
 		return webhook.New(webhook.Options{

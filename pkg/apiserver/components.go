@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -36,6 +35,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/idp/builtin"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/credential"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/kubeconfig"
 	"kapis.dev/ks-apiserver/pkg/oauth"
 	"kapis.dev/ks-apiserver/pkg/oauth/client"
@@ -158,7 +158,7 @@ func (p *components) makeClients(context.Context) (err error) {
 
 func (p *components) makeStore(ctx context.Context) (err error) {
 	o := store.Options{Config: p.cluster, Schemas: resource.Schemas(), Registerer: p.metrics,
-		MemoryBytes: cacheMemory(int64(p.cfg.Resources.CacheMemory), debug.SetMemoryLimit(-1))}
+		MemoryBytes: store.MemoryFor(int64(p.cfg.Resources.CacheMemory), debug.SetMemoryLimit(-1))}
 	if p.store, err = store.New(ctx, o); err != nil {
 		return err
 	}
@@ -173,19 +173,6 @@ func (p *components) makeStore(ctx context.Context) (err error) {
 	p.guard = &admission.Guard{Holdings: p.rbac, Known: admission.NewCache(), Host: p.cfg.Multicluster.HostClusterName}
 	p.rbac.CompilePolicies(compilePolicy)
 	return nil
-}
-
-// cacheMemory returns how many bytes of memory the caches may take, 0 for any number: what is configured, or two fifths of the memory
-// limit of the process, which is math.MaxInt64 where there is none. After an outage of kube-apiserver all objects are read again while
-// the former ones are still in memory, so that twice as much is needed, and the rest is for everything else.
-func cacheMemory(configured, limit int64) int64 {
-	switch {
-	case configured > 0:
-		return configured
-	case limit == math.MaxInt64:
-		return 0
-	}
-	return limit / 5 * 2
 }
 
 func (p *components) makeIdentity(ctx context.Context) (err error) {
@@ -305,7 +292,7 @@ func (p *components) makeProxy(context.Context) (err error) {
 	p.who = p.authenticator()
 	p.streams = stream.New(stream.Options{Recheck: filter.Recheck(p.who, p.may), Drain: p.drain.started})
 	p.kube, err = proxy.NewKube(proxy.KubeOptions{
-		Config: p.cluster, Streams: p.streams, Extra: sessionOfOwnUser, FieldValidation: p.cfg.Experimental.ValidationDirective,
+		Config: p.cluster, Streams: p.streams, Extra: credential.SessionOfOwnUser, FieldValidation: p.cfg.Experimental.ValidationDirective,
 	})
 	return err
 }

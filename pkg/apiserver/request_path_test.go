@@ -52,7 +52,7 @@ func road(tb testing.TB) (http.Handler, string) {
 		&session.Authenticator{Tokens: p.tokens, Sessions: everyone{}},
 	}}, anonymous.Authenticator{})
 	p.may = &authz.Order{Authorizers: authz.Union{
-		authz.Func(authz.RestrictAPIKeys), authz.Paths(authz.DefaultPaths()), loaded{adminIndex(tb), func() error { return nil }},
+		authz.Func(authz.RestrictAPIKeys), authz.Paths(authz.DefaultPaths()), authz.Loaded{Authorizer: adminIndex(tb), Known: func() error { return nil }},
 	}}
 	issuer := &token.Issuer{Keys: keys, URL: "https://ks.example", Audience: audience, Now: time.Now}
 	bearer, err := issuer.Access(&token.Access{

@@ -8,16 +8,15 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/apiserver/health"
+	"kapis.dev/ks-apiserver/pkg/certificate"
 	"kapis.dev/ks-apiserver/pkg/filter"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -74,11 +73,11 @@ func (l Listen) open(ctx context.Context, peers *clientCA, aggregated *aggregate
 	if l.SecurePort == 0 {
 		return insecure, nil, nil
 	}
-	certificate := (&certificateFile{certFile: l.CertFile, keyFile: l.KeyFile, now: time.Now}).load
+	served := (&certificate.File{Certificate: l.CertFile, Key: l.KeyFile, Now: time.Now}).Load
 	if aggregated.enabled && l.CertFile == "" && l.KeyFile == "" {
-		certificate = aggregated.certificate
+		served = aggregated.certificate
 	} else {
-		_, err = certificate()
+		_, err = served()
 	}
 	if err == nil {
 		secure, err = listen(l.SecurePort)
@@ -89,7 +88,7 @@ func (l Listen) open(ctx context.Context, peers *clientCA, aggregated *aggregate
 		}
 		return nil, nil, err
 	}
-	return insecure, tls.NewListener(secure, secureConfig(certificate, peers, aggregated)), nil
+	return insecure, tls.NewListener(secure, secureConfig(served, peers, aggregated)), nil
 }
 
 // secureConfig returns the TLS configuration, which depends on the name that a client asks for.
@@ -228,43 +227,4 @@ func (d *drain) wait(most time.Duration) bool {
 		}
 	}
 	return true
-}
-
-// certificateFile is a certificate that is read again when its file changes, so that a renewed one is served without a restart.
-type certificateFile struct {
-	certFile, keyFile string
-	now               func() time.Time
-
-	mu       sync.Mutex
-	cert     *tls.Certificate
-	modified time.Time
-	checked  time.Time
-}
-
-const certificateCheck = 10 * time.Second
-
-func (c *certificateFile) load() (*tls.Certificate, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cert != nil && c.now().Sub(c.checked) < certificateCheck {
-		return c.cert, nil
-	}
-	c.checked = c.now()
-	st, err := os.Stat(c.certFile)
-	if err == nil && c.cert != nil && st.ModTime().Equal(c.modified) {
-		return c.cert, nil
-	}
-	var cert tls.Certificate
-	if err == nil {
-		cert, err = tls.LoadX509KeyPair(c.certFile, c.keyFile)
-	}
-	switch {
-	case err != nil && c.cert != nil:
-		klog.ErrorS(err, "the serving certificate could not be read again; the former one stays in use")
-		return c.cert, nil
-	case err != nil:
-		return nil, fmt.Errorf("read the serving certificate (--tls-cert-file, --tls-private-key): %w", err)
-	}
-	c.cert, c.modified = &cert, st.ModTime()
-	return c.cert, nil
 }

@@ -3,24 +3,14 @@ package apiserver
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
-	"errors"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/apiserver/health"
@@ -224,84 +214,5 @@ func TestListenSaysWhichPortIsTaken(t *testing.T) {
 		if _, _, err := c.l.open(t.Context(), &clientCA{}, &aggregatedTLS{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
-	}
-}
-
-func certificateFiles(t *testing.T, dir, name string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotAfter: time.Now().Add(time.Hour)}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: cert}, "key.pem": {Type: "PRIVATE KEY", Bytes: raw}} {
-		if err := os.WriteFile(filepath.Join(dir, file), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func TestARenewedCertificateIsServedAndABrokenOneIsNot(t *testing.T) { // U41
-	dir := t.TempDir()
-	now := time.Now()
-	c := &certificateFile{certFile: filepath.Join(dir, "cert.pem"), keyFile: filepath.Join(dir, "key.pem"), now: func() time.Time { return now }}
-	name := func() string {
-		t.Helper()
-		cert, err := c.load()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return cert.Leaf.DNSNames[0]
-	}
-	certificateFiles(t, dir, "first")
-	if got := name(); got != "first" {
-		t.Fatalf("got %s", got)
-	}
-	certificateFiles(t, dir, "second")
-	if err := os.Chtimes(c.certFile, now, now.Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	if got := name(); got != "first" {
-		t.Errorf("the file is looked at more often than every %v: %s", certificateCheck, got)
-	}
-	now = now.Add(certificateCheck)
-	if got := name(); got != "second" {
-		t.Errorf("after the renewal: %s", got)
-	}
-	if err := os.WriteFile(c.certFile, []byte("broken"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	now = now.Add(certificateCheck)
-	if got := name(); got != "second" {
-		t.Errorf("after a broken renewal: %s", got)
-	}
-}
-
-func TestARefusalBeforeRolesAreLoadedIsNoRefusal(t *testing.T) {
-	var missing error
-	decision := authz.Decision{}
-	l := loaded{authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) { return decision, nil }), func() error { return missing }}
-	ask := func() (authz.Decision, error) {
-		return l.Authorize(t.Context(), &user.DefaultInfo{Name: "bob"}, &request.Info{})
-	}
-	missing = errors.New("list globalroles: not complete yet")
-	if _, err := ask(); !apierrors.IsServiceUnavailable(err) {
-		t.Errorf("while roles load: %v, want 503", err)
-	}
-	decision = authz.Allow("", "")
-	if d, err := ask(); err != nil || !d.Allowed() {
-		t.Errorf("allowed by what is loaded: %+v %v", d, err)
-	}
-	decision, missing = authz.Decision{}, nil
-	if d, err := ask(); err != nil || d.Allowed() {
-		t.Errorf("all is loaded: %+v %v", d, err)
 	}
 }

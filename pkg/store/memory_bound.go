@@ -2,12 +2,13 @@ package store
 
 import (
 	"errors"
+	"math"
 	"time"
+
+	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store/index"
-
-	"k8s.io/klog/v2"
 )
 
 // errTooMany is why a kind is refused. Users read it, so it does not say how many objects there are.
@@ -138,4 +139,17 @@ func (c *cache) usable() (*cache, error) {
 	}
 	gr := c.gvr.GroupResource()
 	return nil, status.RetryAfter(refusedRetrySeconds, unavailable(gr, gr.String()+" can't be listed: "+c.refused.Error()))
+}
+
+// MemoryFor returns how many bytes of memory the caches may take, 0 for any number: what is configured, or two fifths of the memory
+// limit of the process, which is math.MaxInt64 where there is none. After an outage of kube-apiserver all objects are read again while
+// the former ones are still in memory, so that twice as much is needed, and the rest is for everything else.
+func MemoryFor(configured, limit int64) int64 {
+	switch {
+	case configured > 0:
+		return configured
+	case limit == math.MaxInt64:
+		return 0
+	}
+	return limit / 5 * 2
 }

@@ -1,4 +1,4 @@
-package apiserver
+package credential
 
 import (
 	"context"
@@ -17,9 +17,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// writePassword returns a login.PasswordWriter: it writes the hash of a new password to a User, as by. It is authorized as a PATCH of the
+// WritePassword returns a login.PasswordWriter: it writes the hash of a new password to a User, as by. It is authorized as a PATCH of the
 // user by by, here first, then by kube-apiserver.
-func writePassword(c caller.Client) login.PasswordWriter {
+func WritePassword(c caller.Client) login.PasswordWriter {
 	return func(ctx context.Context, by user.Info, u *iam.User, hash string) error {
 		metadata := map[string]any{"uid": u.UID} // and of no user created again under the name
 		if by.GetName() == u.Name {
@@ -50,9 +50,9 @@ func proven(by user.Info) user.Info {
 	return &user.DefaultInfo{Name: by.GetName(), UID: by.GetUID(), Groups: by.GetGroups(), Extra: extra}
 }
 
-// sessionOfOwnUser returns an extra that names the session in which a caller writes his own User, so that it goes on after his first
+// SessionOfOwnUser returns an extra that names the session in which a caller writes his own User, so that it goes on after his first
 // password was set in it.
-func sessionOfOwnUser(i *request.Info, by user.Info) map[string][]string {
+func SessionOfOwnUser(i *request.Info, by user.Info) map[string][]string {
 	if i.APIGroup != iamv1beta1.GroupName || i.Resource != "users" || i.Subresource != "" || i.Name == "" || i.Name != by.GetName() {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package apiserver
+package credential_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/session"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/credential"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -32,7 +33,7 @@ func TestAnOwnPasswordIsWrittenAsProven(t *testing.T) {
 	may := authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
 		return authz.Allow("", ""), nil
 	})
-	write := writePassword(caller.Client{May: may, Kube: sentAs(func(r *http.Request) { extra = request.UserFrom(r.Context()).GetExtra() })})
+	write := credential.WritePassword(caller.Client{May: may, Kube: sentAs(func(r *http.Request) { extra = request.UserFrom(r.Context()).GetExtra() })})
 	by := &user.DefaultInfo{Name: "ann", Extra: map[string][]string{"a": {"b"}}}
 	for name, want := range map[string][]string{"ann": {iam.ProvenPassword}, "bob": nil} {
 		if err := write(t.Context(), by, &iam.User{Name: name, UID: "1"}, "hash"); err != nil {
@@ -73,7 +74,7 @@ func TestD12OnlyAWriteOfTheOwnUserNamesItsSession(t *testing.T) {
 		"a read of one's User": {info: with(func(i *request.Info) { i.Verb = "get" }), by: session.WithSession(ann, in)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := sessionOfOwnUser(c.info, c.by)
+			got := credential.SessionOfOwnUser(c.info, c.by)
 			var want map[string][]string
 			if c.want {
 				want = map[string][]string{iamv1beta1.ExtraSession: {in.Fingerprint()}}
