@@ -46,6 +46,8 @@ type Options struct {
 	// Name is the name of the Secret, and Hosts the DNS names and IP addresses of the certificate.
 	Name  string
 	Hosts []string
+	// Client says that the certificate is for connections that this program opens, too (RFC 5280, 4.2.1.12).
+	Client bool
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -125,7 +127,7 @@ func (k *Keeper) renew(ctx context.Context) error {
 	if p == nil {
 		p = k.now.Load()
 	}
-	next, err := p.renewed(k.Now(), k.Hosts)
+	next, err := p.renewed(k.Now(), k.Options)
 	if err != nil {
 		return err
 	}

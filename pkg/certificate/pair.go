@@ -78,7 +78,7 @@ func (p *pair) data() map[string][]byte {
 }
 
 // renewed returns p if nothing is due, and otherwise its replacement. p may be nil.
-func (p *pair) renewed(now time.Time, hosts []string) (*pair, error) {
+func (p *pair) renewed(now time.Time, o Options) (*pair, error) {
 	if p == nil {
 		p = &pair{}
 	}
@@ -91,15 +91,15 @@ func (p *pair) renewed(now time.Time, hosts []string) (*pair, error) {
 		}
 		// The former one signs once more, so that nothing is due before the new one is trusted (O35).
 		if len(next.authorities) > 0 && next.authorities[0] == p.authorities[0] {
-			if next.serving, err = sign(p.authorities[0], p.key, now, hosts); err != nil {
+			if next.serving, err = sign(p.authorities[0], p.key, now, o); err != nil {
 				return nil, err
 			}
 		}
 		next.authorities, next.key = append([]*x509.Certificate{ca}, next.authorities...), key
 	}
-	if !next.serves(now, hosts) {
+	if !next.serves(now, o.Hosts) {
 		var err error
-		if next.serving, err = sign(next.authorities[0], next.key, now, hosts); err != nil {
+		if next.serving, err = sign(next.authorities[0], next.key, now, o); err != nil {
 			return nil, err
 		}
 	}
@@ -145,12 +145,15 @@ func newAuthority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	return ca, key, err
 }
 
-func sign(ca *x509.Certificate, caKey *ecdsa.PrivateKey, now time.Time, hosts []string) (tls.Certificate, error) {
+func sign(ca *x509.Certificate, caKey *ecdsa.PrivateKey, now time.Time, o Options) (tls.Certificate, error) {
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "ks-controller-manager"}, NotBefore: now.Add(-skew), NotAfter: now.Add(servingLife),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
-	for _, h := range hosts {
+	if o.Client {
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
+	}
+	for _, h := range o.Hosts {
 		if ip := net.ParseIP(h); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)
 		} else {
