@@ -1,0 +1,116 @@
+package link
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+)
+
+// Link is the hub's end of a link. It may be used by any number of goroutines.
+type Link struct {
+	conn     *http.ClientConn
+	upgrades *http.Transport
+	ended    chan struct{}
+	once     sync.Once
+	local    net.Addr
+	remote   net.Addr
+}
+
+// Open makes a link of a connection to the member whose Cluster has a UID, and owns the connection from then on. It fails where the other
+// end does not prove to be that member.
+func Open(ctx context.Context, conn net.Conn, uid string, i Identity) (*Link, error) {
+	config, err := i.hub(uid)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	secured := tls.Client(conn, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("open a link to the cluster with the UID %s: %w", uid, err)
+	}
+	if p := secured.ConnectionState().NegotiatedProtocol; p != "h2" {
+		_ = conn.Close()
+		return nil, fmt.Errorf("open a link to the cluster with the UID %s: it speaks %q, not HTTP/2", uid, p)
+	}
+	l := &Link{ended: make(chan struct{}), local: conn.LocalAddr(), remote: conn.RemoteAddr()}
+	t := &http.Transport{
+		Protocols: onlyHTTP2(), HTTP2: http2(toHub, toHubAll), DisableCompression: true,
+		DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return secured, nil },
+	}
+	if l.conn, err = t.NewClientConn(ctx, "https", config.ServerName+":443"); err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("open a link to the cluster with the UID %s: %w", uid, err)
+	}
+	l.conn.SetStateHook(func(c *http.ClientConn) {
+		if c.Err() != nil {
+			l.end()
+		}
+	})
+	connect := func(ctx context.Context, _, _ string) (net.Conn, error) { return l.connect(ctx) }
+	l.upgrades = &http.Transport{DialContext: connect, DialTLSContext: connect, DisableKeepAlives: true, DisableCompression: true}
+	return l, nil
+}
+
+// RoundTrip sends a request to the member. Its URL has the path and the query; host and scheme are not used. Where the answer is cut off,
+// reading its body fails.
+func (l *Link) RoundTrip(r *http.Request) (*http.Response, error) { return l.conn.RoundTrip(r) }
+
+// Upgrading returns what sends requests that ask for an upgrade, each on a stream of its own.
+func (l *Link) Upgrading() http.RoundTripper { return l.upgrades }
+
+// Ended is closed when the link can carry no more requests.
+func (l *Link) Ended() <-chan struct{} { return l.ended }
+
+// Available returns how many more requests can be sent now; 0 also after the end.
+func (l *Link) Available() int {
+	select {
+	case <-l.ended:
+		return 0
+	default:
+		return l.conn.Available()
+	}
+}
+
+// Close ends the link, and whatever it carries.
+func (l *Link) Close() error {
+	l.end()
+	return l.conn.Close()
+}
+
+func (l *Link) end() { l.once.Do(func() { close(l.ended) }) }
+
+// connect opens a stream for HTTP/1.1.
+func (l *Link) connect(ctx context.Context) (net.Conn, error) {
+	read, write := io.Pipe()
+	// The stream outlives ctx, which is that of the dialling alone.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	r := (&http.Request{
+		Method: http.MethodConnect, URL: &url.URL{Scheme: "https", Host: streamHost}, Host: streamHost, Header: http.Header{}, Body: read,
+		ContentLength: -1,
+	}).WithContext(life)
+	stop := context.AfterFunc(ctx, end)
+	resp, err := l.conn.RoundTrip(r)
+	if err == nil && !stop() {
+		err = context.Cause(ctx)
+		_ = resp.Body.Close()
+	}
+	if err != nil {
+		end()
+		return nil, fmt.Errorf("open a stream on a link: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		end()
+		return nil, errors.Join(fmt.Errorf("open a stream on a link: the member answered %d", resp.StatusCode), resp.Body.Close())
+	}
+	conn, _ := newStream(resp.Body, write, func() { _ = write.Close(); _ = resp.Body.Close(); end() }, l.local, l.remote)
+	return conn, nil
+}

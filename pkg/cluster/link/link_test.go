@@ -1,0 +1,312 @@
+package link_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"kapis.dev/ks-apiserver/pkg/cluster/link"
+	"kapis.dev/ks-apiserver/pkg/cluster/linktest"
+)
+
+const uid = "0f8fad5b-d9cb-469f-a165-70867728950e"
+
+// linked returns a link to a member with a handler, and what ends the member's end and returns its error.
+func linked(t testing.TB, h http.HandlerFunc) (l *link.Link, stop func() error) {
+	t.Helper()
+	a := linktest.NewAuthority(t)
+	one, other := linktest.Pair(t)
+	served := make(chan error, 1)
+	ctx, end := context.WithCancel(t.Context())
+	go func() {
+		served <- (&link.Handler{Identity: a.Member(t, uid), Handler: h}).Serve(ctx, other, time.Second)
+	}()
+	l, err := link.Open(t.Context(), one, uid, a.Hub(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceValue(func() error { end(); return <-served })
+	t.Cleanup(func() { _ = l.Close(); _ = stop() })
+	return l, stop
+}
+
+func get(t testing.TB, path string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://member"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// F2: a request arrives as it was sent, whole, and marked as the hub's; the answer comes back likewise.
+func TestRequestsArriveAsTheyWereSent(t *testing.T) {
+	l, _ := linked(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("X-Answer", "yes")
+		w.WriteHeader(http.StatusTeapot)
+		fmt.Fprintf(w, "%s %s %q %s %v", r.Method, r.RequestURI, body, r.Header.Get("X-Asked"), link.FromHub(r.Context()))
+	})
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			r := get(t, fmt.Sprintf("/a%%2fb/%d?q=%%20&q=2", i))
+			r.Method, r.Body = http.MethodPut, io.NopCloser(strings.NewReader(strings.Repeat("x", i)))
+			r.Header.Set("X-Asked", "asked")
+			resp, err := l.RoundTrip(r)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer resp.Body.Close()
+			got, err := io.ReadAll(resp.Body)
+			want := fmt.Sprintf("PUT /a%%2fb/%d?q=%%20&q=2 %q asked true", i, strings.Repeat("x", i))
+			if err != nil || string(got) != want || resp.StatusCode != http.StatusTeapot || resp.Header.Get("X-Answer") != "yes" {
+				t.Errorf("got %d %s, %v, want %s", resp.StatusCode, got, err, want)
+			}
+		})
+	}
+	all.Wait()
+	if link.FromHub(t.Context()) {
+		t.Error("a context of nobody is the hub's")
+	}
+}
+
+// F3: each end proves a certificate of the fleet for its role, and the member for its UID, whatever is between them.
+func TestBothEndsProveWhoTheyAre(t *testing.T) {
+	fleet, other := linktest.NewAuthority(t), linktest.NewAuthority(t)
+	const another = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+	mixed := func(own, believed link.Identity) link.Identity {
+		return link.Identity{Certificate: own.Certificate, Authorities: believed.Authorities}
+	}
+	for name, tc := range map[string]struct{ hub, member link.Identity }{
+		"MemberOfAnotherFleet":     {fleet.Hub(t), mixed(other.Member(t, uid), fleet.Member(t, uid))},
+		"AnotherMember":            {fleet.Hub(t), fleet.Member(t, another)},
+		"HubAsMember":              {fleet.Hub(t), fleet.Identity(t, link.HubName(), time.Hour, x509.ExtKeyUsageServerAuth)},
+		"ExpiredMember":            {fleet.Hub(t), fleet.Identity(t, link.MemberName(uid), -time.Minute, x509.ExtKeyUsageServerAuth)},
+		"HubOfAnotherFleet":        {mixed(other.Hub(t), fleet.Hub(t)), fleet.Member(t, uid)},
+		"MemberAsHub":              {fleet.Identity(t, link.MemberName(uid), time.Hour, x509.ExtKeyUsageClientAuth), fleet.Member(t, uid)},
+		"ExpiredHub":               {fleet.Identity(t, link.HubName(), -time.Minute, x509.ExtKeyUsageClientAuth), fleet.Member(t, uid)},
+		"HubWithACertificateToBe":  {fleet.Identity(t, link.HubName(), time.Hour, x509.ExtKeyUsageServerAuth), fleet.Member(t, uid)},
+		"MemberWithAHubsPurpose":   {fleet.Hub(t), fleet.Identity(t, link.MemberName(uid), time.Hour, x509.ExtKeyUsageClientAuth)},
+		"AMemberWhoKnowsNoFleet":   {fleet.Hub(t), link.Identity{Certificate: fleet.Member(t, uid).Certificate}},
+		"AHubWhoKnowsNoFleet":      {link.Identity{Certificate: fleet.Hub(t).Certificate}, fleet.Member(t, uid)},
+		"ASuffixOfTheMembersName":  {fleet.Hub(t), fleet.Identity(t, "x"+link.MemberName(uid), time.Hour, x509.ExtKeyUsageServerAuth)},
+		"AWildcardForEveryMember":  {fleet.Identity(t, "*.fleet.kapis.dev", time.Hour, x509.ExtKeyUsageServerAuth), fleet.Member(t, uid)},
+		"AnotherNameOfTheHubsZone": {fleet.Identity(t, "x."+link.HubName(), time.Hour, x509.ExtKeyUsageClientAuth), fleet.Member(t, uid)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			one, two := linktest.Pair(t)
+			served := make(chan error, 1)
+			h := &link.Handler{Identity: tc.member, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request was served") })}
+			go func() { served <- h.Serve(t.Context(), two, 0) }()
+			l, err := link.Open(t.Context(), one, uid, tc.hub)
+			if err == nil { // in TLS 1.3 a client learns with its first answer that it was refused
+				resp, refused := l.RoundTrip(get(t, "/"))
+				if refused == nil {
+					_ = resp.Body.Close()
+					t.Error("a request was answered")
+				}
+				_ = l.Close()
+			}
+			if err := <-served; err == nil {
+				t.Error("the member served the link")
+			}
+		})
+	}
+}
+
+// F7: answers that nobody reads hold no other request up, nor does a body that does not end.
+func TestASlowStreamHoldsNoOther(t *testing.T) {
+	l, _ := linked(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/endless":
+			for {
+				if _, err := w.Write(make([]byte, 64<<10)); err != nil {
+					return
+				}
+			}
+		case "/reads":
+			_, _ = io.Copy(io.Discard, r.Body)
+		}
+	})
+	for range 8 {
+		resp, err := l.RoundTrip(get(t, "/endless"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+	}
+	body, write := io.Pipe()
+	defer write.Close()
+	r := get(t, "/reads")
+	r.Method, r.Body = http.MethodPost, body
+	go func() {
+		if resp, err := l.RoundTrip(r); err == nil {
+			_ = resp.Body.Close()
+		}
+	}()
+	for range 100 {
+		resp, err := l.RoundTrip(get(t, "/"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+	}
+}
+
+// F22: an answer that is cut off fails, and a request that is given up ends at the member.
+func TestACutAnswerIsNoWholeOne(t *testing.T) {
+	gone := make(chan struct{}, 1)
+	l, _ := linked(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "a part")
+		_ = http.NewResponseController(w).Flush()
+		if r.URL.Path == "/cut" {
+			panic(http.ErrAbortHandler)
+		}
+		<-r.Context().Done()
+		gone <- struct{}{}
+	})
+	resp, err := l.RoundTrip(get(t, "/cut"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(resp.Body); err == nil {
+		t.Errorf("the answer ends well after %q", got)
+	}
+	_ = resp.Body.Close()
+
+	ctx, cancel := context.WithCancel(t.Context())
+	if resp, err = l.RoundTrip(get(t, "/waits").WithContext(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	cancel()
+	<-gone
+}
+
+// An upgrade is HTTP/1.1 to the member's handler, and a connection afterwards, both ways, until either end closes it.
+func TestUpgradesHaveAStreamOfTheirOwn(t *testing.T) {
+	l, _ := linked(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") == "" {
+			http.Error(w, "no upgrade", http.StatusBadRequest)
+			return
+		}
+		c, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		fmt.Fprintf(rw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\nX-Hub: %v\r\n\r\n", link.FromHub(r.Context()))
+		_ = rw.Flush()
+		_, _ = io.Copy(c, rw)
+	})
+	var all sync.WaitGroup
+	for i := range 10 {
+		all.Go(func() {
+			r := get(t, "/exec?command=a%20b")
+			r.Header.Set("Connection", "Upgrade")
+			r.Header.Set("Upgrade", "echo")
+			resp, err := l.Upgrading().RoundTrip(r)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer resp.Body.Close()
+			if resp.StatusCode != http.StatusSwitchingProtocols || resp.Header.Get("X-Hub") != "true" {
+				t.Errorf("got %d %v", resp.StatusCode, resp.Header)
+				return
+			}
+			conn := resp.Body.(io.ReadWriteCloser)
+			lines := bufio.NewReader(conn)
+			for k := range 20 {
+				line := fmt.Sprintf("%d %d\n", i, k)
+				if _, err := io.WriteString(conn, line); err != nil {
+					t.Error(err)
+				}
+				if got, err := lines.ReadString('\n'); got != line {
+					t.Errorf("got %q, %v, want %q", got, err, line)
+				}
+			}
+		})
+	}
+	all.Wait()
+	resp, err := l.Upgrading().RoundTrip(get(t, "/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("got %d without an upgrade, want 400", resp.StatusCode)
+	}
+	_ = resp.Body.Close()
+}
+
+// A member that stops lets what runs end, takes nothing new, and ends the link; so does a connection that breaks.
+func TestALinkEnds(t *testing.T) {
+	begun, on := make(chan struct{}), make(chan struct{})
+	l, stop := linked(t, func(w http.ResponseWriter, r *http.Request) {
+		close(begun)
+		<-on
+		_, _ = io.WriteString(w, "whole")
+	})
+	answered := make(chan string, 1)
+	go func() {
+		resp, err := l.RoundTrip(get(t, "/"))
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		defer resp.Body.Close()
+		got, err := io.ReadAll(resp.Body)
+		answered <- fmt.Sprint(string(got), err)
+	}()
+	<-begun
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	close(on)
+	if got := <-answered; got != "whole<nil>" {
+		t.Errorf("what ran when the member stopped: %s", got)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("the member's end: %v", err)
+	}
+	<-l.Ended()
+	if n := l.Available(); n != 0 {
+		t.Errorf("a link that has ended has room for %d requests", n)
+	}
+	if resp, err := l.RoundTrip(get(t, "/")); err == nil {
+		_ = resp.Body.Close()
+		t.Error("a link that has ended carries a request")
+	}
+}
+
+func TestALinkThatBreaksEndsAtBothEnds(t *testing.T) {
+	a := linktest.NewAuthority(t)
+	one, other := linktest.Pair(t)
+	served := make(chan error, 1)
+	h := &link.Handler{Identity: a.Member(t, uid), Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+	go func() { served <- h.Serve(t.Context(), other, time.Second) }()
+	l, err := link.Open(t.Context(), one, uid, a.Hub(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := l.RoundTrip(get(t, "/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	_ = other.Close()
+	<-l.Ended()
+	if err := <-served; err == nil || errors.Is(err, context.Canceled) {
+		t.Errorf("the member's end: %v", err)
+	}
+}

@@ -1,0 +1,106 @@
+// Package linktest has certificates and connections for tests of links.
+package linktest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
+	"net"
+	"testing"
+	"time"
+
+	"kapis.dev/ks-apiserver/pkg/cluster/link"
+)
+
+// Authority signs certificates of a fleet.
+type Authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// NewAuthority returns an authority of its own.
+func NewAuthority(t testing.TB) *Authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "fleet"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Authority{cert, key}
+}
+
+// Identity is that of somebody whose certificate has a name, ends after a while and has a purpose.
+func (a *Authority) Identity(t testing.TB, name string, life time.Duration, use x509.ExtKeyUsage) link.Identity {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(2), DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(life),
+		ExtKeyUsage: []x509.ExtKeyUsage{use}, KeyUsage: x509.KeyUsageDigitalSignature,
+	}, a.cert, key.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	return link.Identity{
+		Certificate: func() (*tls.Certificate, error) {
+			return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
+		},
+		Authorities: func() *x509.CertPool { return pool },
+	}
+}
+
+// Hub returns the identity of a hub.
+func (a *Authority) Hub(t testing.TB) link.Identity {
+	t.Helper()
+	return a.Identity(t, link.HubName(), time.Hour, x509.ExtKeyUsageClientAuth)
+}
+
+// Member returns the identity of the member whose Cluster has a UID.
+func (a *Authority) Member(t testing.TB, uid string) link.Identity {
+	t.Helper()
+	return a.Identity(t, link.MemberName(uid), time.Hour, x509.ExtKeyUsageServerAuth)
+}
+
+// Pair returns the two ends of a connection on loopback.
+func Pair(t testing.TB) (one, other net.Conn) {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			accepted <- c
+		}
+		close(accepted)
+	}()
+	if one, err = (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	other = <-accepted
+	t.Cleanup(func() { _ = one.Close(); _ = other.Close() })
+	return one, other
+}
