@@ -1,0 +1,377 @@
+// Package agent joins a member cluster to its hub, and keeps links to it.
+package agent
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/cluster/join"
+	"kapis.dev/ks-apiserver/pkg/cluster/link"
+)
+
+const (
+	// secretName is the Secret with the member's identity.
+	secretName = "ks-fleet-member"
+	keyUID     = "cluster-uid"
+	keyCA      = "ca.crt"
+
+	// The agent never gives up. It waits up to a random part of a pause that doubles from the least to the most.
+	leastPause, mostPause = 200 * time.Millisecond, 5 * time.Second
+	// joinTimeout bounds a join, and dialTimeout the dialling of a link.
+	joinTimeout, dialTimeout = 30 * time.Second, 10 * time.Second
+	// grace is how long what runs may take when this server stops.
+	grace = 20 * time.Second
+	// links are how many are kept: through a Service they lead to different replicas of the hub.
+	links = 2
+	// maxAnswer bounds the answer to a join, in bytes.
+	maxAnswer = 64 << 10
+)
+
+// Secrets reads and writes Secrets of this server's namespace. client-go's SecretInterface is one.
+type Secrets interface {
+	Get(ctx context.Context, name string, o metav1.GetOptions) (*corev1.Secret, error)
+	Create(ctx context.Context, s *corev1.Secret, o metav1.CreateOptions) (*corev1.Secret, error)
+	Update(ctx context.Context, s *corev1.Secret, o metav1.UpdateOptions) (*corev1.Secret, error)
+}
+
+// Options are what an Agent works with.
+type Options struct {
+	Secrets Secrets
+	// Hub is the https address of the hub, CA the PEM of the authorities that its certificate is verified with; nil for the system's.
+	Hub *url.URL
+	CA  []byte
+	// Token returns the join token, "" for none. It is called where this cluster has not joined, or was forgotten.
+	Token func() (string, error)
+	// UID is that of kube-system; KubernetesVersion and Version are those of Kubernetes and of this software.
+	UID, KubernetesVersion, Version string
+	// Handler answers the requests of the hub.
+	Handler http.Handler
+	// Drain ends the links that a hub has dialled when it is done.
+	Drain context.Context
+	Now   func() time.Time
+}
+
+// Agent keeps this cluster in the fleet.
+type Agent struct {
+	Options
+	client   *http.Client
+	identity atomic.Pointer[identity]
+	joining  sync.Mutex
+	// forgotten is the UID of the Cluster that this was, and that the hub no longer has.
+	forgotten atomic.Pointer[string]
+	linked    atomic.Int32
+}
+
+// identity is what this member is in the fleet.
+type identity struct {
+	uid         string
+	key         *ecdsa.PrivateKey
+	certificate tls.Certificate
+	pem, ca     []byte
+	pool        *x509.CertPool
+}
+
+// New returns an Agent. An error says what is wrong with the configuration.
+func New(o Options) (*Agent, error) {
+	if o.Hub.Scheme != "https" || o.Hub.Host == "" {
+		return nil, fmt.Errorf("the address of the hub is %q, and not one that begins with https://: tokens would cross the network"+
+			" in the clear", o.Hub)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.CA != nil {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(o.CA) {
+			return nil, errors.New("the authorities of the hub are no certificates in PEM")
+		}
+	}
+	t := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, TLSHandshakeTimeout: dialTimeout,
+		Protocols: new(http.Protocols)}
+	t.Protocols.SetHTTP1(true) // WebSockets
+	return &Agent{Options: o, client: &http.Client{Transport: t,
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return errors.New("the hub redirects, which a hub does not")
+		}}}, nil
+}
+
+// Linked returns how many links there are.
+func (a *Agent) Linked() int { return int(a.linked.Load()) }
+
+// Run keeps links until ctx ends.
+func (a *Agent) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	for range links {
+		all.Go(func() { a.keep(ctx) })
+	}
+	all.Wait()
+}
+
+// keep keeps one link.
+func (a *Agent) keep(ctx context.Context) {
+	pause, told := leastPause, ""
+	for ctx.Err() == nil {
+		begun := a.Now()
+		err := a.link(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if a.Now().Sub(begun) > mostPause { // it was open
+			pause = leastPause
+		}
+		if err != nil && err.Error() != told {
+			told = err.Error()
+			klog.ErrorS(err, "This cluster has no link to its hub; it is tried again all the time", "hub", a.Hub.Host)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(mathrand.N(pause) + time.Millisecond): //nolint:gosec // jitter is no secret
+		}
+		pause = min(2*pause, mostPause)
+	}
+}
+
+// link opens one link, and returns when it has ended.
+func (a *Agent) link(ctx context.Context) error {
+	id, err := a.identify(ctx)
+	if err != nil {
+		return err
+	}
+	at := *a.Hub
+	at.Path = strings.TrimSuffix(at.Path, "/") + join.PathLinks + id.uid
+	dial, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	conn, resp, err := websocket.Dial(dial, at.String(), &websocket.DialOptions{HTTPClient: a.client}) //nolint:bodyclose // Dial has read it
+	if err != nil {
+		if resp != nil && resp.StatusCode == http.StatusGone {
+			a.forgotten.Store(&id.uid)
+			a.identity.CompareAndSwap(id, nil)
+			return errors.New("the hub has removed this cluster from the fleet: it joins again with a new token")
+		}
+		return fmt.Errorf("dial the hub: %w", err)
+	}
+	defer func() { _ = conn.CloseNow() }()
+	conn.SetReadLimit(-1)
+	h := a.linkHandler(id)
+	a.linked.Add(1)
+	defer a.linked.Add(-1)
+	life, end := context.WithCancel(ctx)
+	defer end()
+	// A link that is older than the certificate is opened anew with the next one.
+	timer := time.AfterFunc(max(time.Minute, a.renewAt(id).Sub(a.Now())), end)
+	defer timer.Stop()
+	klog.InfoS("Linked to the hub", "hub", a.Hub.Host)
+	return h.Serve(life, websocket.NetConn(context.WithoutCancel(ctx), conn, websocket.MessageBinary), grace)
+}
+
+// linkHandler returns what serves a link.
+func (a *Agent) linkHandler(id *identity) *link.Handler {
+	return &link.Handler{Handler: a.Handler, Identity: link.Identity{
+		Certificate: func() (*tls.Certificate, error) { return &id.certificate, nil },
+		Authorities: func() *x509.CertPool { return id.pool },
+	}}
+}
+
+// renewAt returns when a third of the life of a certificate is left.
+func (a *Agent) renewAt(id *identity) time.Time {
+	leaf := id.certificate.Leaf
+	return leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore) / 3)
+}
+
+// identify returns the identity of this cluster. It joins, or renews, where that is due.
+func (a *Agent) identify(ctx context.Context) (*identity, error) {
+	a.joining.Lock()
+	defer a.joining.Unlock()
+	id := a.identity.Load()
+	if id == nil {
+		var err error
+		if id, err = a.load(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if id != nil && a.Now().Before(a.renewAt(id)) {
+		a.identity.Store(id)
+		return id, nil
+	}
+	next, err := a.ask(ctx, id)
+	switch {
+	case err == nil:
+		a.identity.Store(next)
+		return next, nil
+	case id != nil && a.Now().Before(id.certificate.Leaf.NotAfter):
+		klog.ErrorS(err, "The certificate of this cluster in the fleet was not renewed; it is tried again",
+			"expires", id.certificate.Leaf.NotAfter)
+		return id, nil
+	}
+	return nil, err
+}
+
+// load reads the identity; nil where this cluster has none that counts for the hub of the configuration.
+func (a *Agent) load(ctx context.Context) (*identity, error) {
+	s, err := a.Secrets.Get(ctx, secretName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read this cluster's identity in the fleet: %w", err)
+	}
+	if gone := a.forgotten.Load(); string(s.Data["hub"]) != a.Hub.String() || gone != nil && *gone == string(s.Data[keyUID]) {
+		return nil, nil // of another hub, or of a Cluster that is gone
+	}
+	id, err := newIdentity(string(s.Data[keyUID]), s.Data[corev1.TLSPrivateKeyKey], s.Data[corev1.TLSCertKey], s.Data[keyCA])
+	if err != nil {
+		klog.ErrorS(err, "This cluster's identity in the fleet can't be read; it joins again", "secret", secretName)
+		return nil, nil
+	}
+	return id, nil
+}
+
+func newIdentity(uid string, key, certificate, ca []byte) (*identity, error) {
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate of this cluster: %w", err)
+	}
+	private, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
+	id := &identity{uid: uid, key: private, certificate: pair, pem: certificate, ca: ca, pool: x509.NewCertPool()}
+	if uid == "" || !ok || !id.pool.AppendCertsFromPEM(ca) {
+		return nil, errors.New("the identity of this cluster is not whole")
+	}
+	return id, nil
+}
+
+// ask asks the hub for a certificate: by a token, or for the next one by the one that this cluster has.
+func (a *Agent) ask(ctx context.Context, id *identity) (*identity, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make a key: %w", err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate request: %w", err)
+	}
+	r := &join.Request{CSR: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})), UID: a.UID,
+		KubernetesVersion: a.KubernetesVersion, Version: a.Version}
+	if err := a.prove(r, id); err != nil {
+		return nil, err
+	}
+	answer, err := a.send(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	private, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("write the key: %w", err)
+	}
+	data := map[string][]byte{
+		"hub": []byte(a.Hub.String()), keyUID: []byte(answer.UID), keyCA: []byte(answer.Authorities),
+		corev1.TLSCertKey:       []byte(answer.Certificate),
+		corev1.TLSPrivateKeyKey: pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private}),
+	}
+	next, err := newIdentity(answer.UID, data[corev1.TLSPrivateKeyKey], data[corev1.TLSCertKey], data[keyCA])
+	if err != nil {
+		return nil, err
+	}
+	if err := a.store(ctx, data); err != nil {
+		return nil, err
+	}
+	klog.InfoS("This cluster is in the fleet", "hub", a.Hub.Host, "cluster", answer.Cluster, "expires", next.certificate.Leaf.NotAfter)
+	return next, nil
+}
+
+// prove adds what lets this cluster in.
+func (a *Agent) prove(r *join.Request, id *identity) (err error) {
+	if id != nil && a.Now().Before(id.certificate.Leaf.NotAfter) {
+		sum := sha256.Sum256([]byte(r.CSR))
+		signature, err := ecdsa.SignASN1(rand.Reader, id.key, sum[:])
+		r.Certificate, r.Signature = string(id.pem), base64.StdEncoding.EncodeToString(signature)
+		return err
+	}
+	if r.Token, err = a.Token(); err == nil && r.Token == "" {
+		err = errors.New("this cluster has not joined, and has no join token: create a Cluster of type proxy at the hub, and apply" +
+			" what its agent/deployment answers")
+	}
+	return err
+}
+
+// send sends a request to join.
+func (a *Agent) send(ctx context.Context, r *join.Request) (*join.Answer, error) {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
+	defer cancel()
+	at := *a.Hub
+	at.Path = strings.TrimSuffix(at.Path, "/") + join.PathJoin
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := a.client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("join the fleet: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("join the fleet: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		s := &metav1.Status{}
+		_ = json.Unmarshal(body, s) //nolint:errcheck // the code says enough
+		return nil, fmt.Errorf("join the fleet: the hub answers %d %.300s", resp.StatusCode, s.Message)
+	}
+	answer := &join.Answer{}
+	if err := json.Unmarshal(body, answer); err != nil {
+		return nil, fmt.Errorf("join the fleet: the hub's answer can't be read: %w", err)
+	}
+	return answer, nil
+}
+
+// store writes the identity.
+func (a *Agent) store(ctx context.Context, data map[string][]byte) error {
+	s, err := a.Secrets.Get(ctx, secretName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		_, err = a.Secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secretName}, Data: data}, metav1.CreateOptions{})
+	case err == nil:
+		s = s.DeepCopy()
+		s.Data = data
+		_, err = a.Secrets.Update(ctx, s, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("store this cluster's identity in the fleet: %w", err)
+	}
+	return nil
+}
+
+// Join joins, or renews the certificate where that is due.
+func (a *Agent) Join(ctx context.Context) error {
+	_, err := a.identify(ctx)
+	return err
+}

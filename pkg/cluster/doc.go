@@ -1,0 +1,2 @@
+// Package cluster knows the member clusters of a fleet, and the links to them.
+package cluster

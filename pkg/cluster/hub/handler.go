@@ -1,0 +1,98 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/coder/websocket"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/cluster/join"
+	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// atOnce bounds the joins and the handshakes of links that run at once: anybody may begin one.
+const atOnce = 64
+
+// Handler answers what members send before they are anybody: they prove who they are by a token, or within the link.
+type Handler struct {
+	*Hub
+	// Drain ends the links when it is done.
+	Drain context.Context
+
+	slots chan struct{}
+}
+
+// NewHandler returns a Handler, whose links end with drain.
+func NewHandler(drain context.Context, h *Hub) *Handler {
+	return &Handler{Hub: h, Drain: drain, slots: make(chan struct{}, atOnce)}
+}
+
+// Owns reports whether a path is one of those.
+func Owns(path string) bool { return path == join.PathJoin || strings.HasPrefix(path, join.PathLinks) }
+
+// ServeHTTP answers a join, or makes a link of the connection.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	select {
+	case h.slots <- struct{}{}:
+	default:
+		web.WriteError(w, r, status.RetryAfter(5, status.Errorf(http.StatusTooManyRequests, "too many clusters join at once: try again")))
+		return
+	}
+	leave := sync.OnceFunc(func() { <-h.slots })
+	if uid, found := strings.CutPrefix(r.URL.Path, join.PathLinks); found {
+		h.link(w, r, uid, leave)
+		return
+	}
+	defer leave()
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		web.WriteError(w, r, status.Errorf(http.StatusMethodNotAllowed, "a cluster joins by POST"))
+		return
+	}
+	answer, err := h.join(r)
+	w.Header().Set("Cache-Control", "no-store")
+	web.Write(w, r, answer, err)
+}
+
+func (h *Handler) join(r *http.Request) (any, error) {
+	raw, err := io.ReadAll(io.LimitReader(r.Body, join.MaxRequest+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) > join.MaxRequest {
+		return nil, status.Errorf(http.StatusRequestEntityTooLarge, "the body may have %d bytes at most", join.MaxRequest)
+	}
+	var in join.Request
+	if err := json.Unmarshal(raw, &in); err != nil {
+		return nil, status.BadRequestf("the body is no JSON of a join")
+	}
+	return h.Join(r.Context(), &in)
+}
+
+// link makes a link of the connection. The slot is held until the link is open, or has failed.
+func (h *Handler) link(w http.ResponseWriter, r *http.Request, uid string, leave func()) {
+	defer leave()
+	if h.Members.ByUID(uid) == nil {
+		web.WriteError(w, r, status.Errorf(http.StatusGone,
+			"the Cluster of this member has been deleted: create one, and join with its token"))
+		return
+	}
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // no cookie counts here
+	if err != nil {
+		return // it has been answered
+	}
+	defer func() { _ = conn.CloseNow() }()
+	conn.SetReadLimit(-1)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	defer cancel()
+	defer context.AfterFunc(h.Drain, cancel)()
+	if err := h.Members.Serve(ctx, websocket.NetConn(ctx, conn, websocket.MessageBinary), uid, leave); err != nil {
+		klog.V(2).InfoS("A member cluster was not linked", "uid", uid, "reason", err.Error())
+	}
+}

@@ -1,0 +1,21 @@
+package join
+
+// A direct member is invited and let in through a ConfigMap in its namespace kubesphere-system: the hub reaches the member's kube-apiserver,
+// and the member need not reach the hub. The hub writes who invites; the member adds a certificate request for a key that it keeps; the hub
+// adds the certificate.
+const (
+	// Invitation is the name of the ConfigMap.
+	Invitation = "ks-fleet-invitation"
+
+	// What the hub writes: the UID of its kube-system, its address for people, and the name and the UID of the Cluster.
+	InvitationHub        = "hub"
+	InvitationCluster    = "cluster"
+	InvitationClusterUID = "clusterUID"
+	// What the member adds: a Request without a token, in JSON.
+	InvitationRequest = "request"
+	// What the hub adds then: an Answer, in JSON. Its certificate is for the key of the request.
+	InvitationAnswer = "answer"
+)
+
+// PathDirect is where the hub dials a direct member.
+const PathDirect = "/fleet/direct"

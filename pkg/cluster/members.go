@@ -1,0 +1,317 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/cluster/link"
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+const (
+	// linksAtMost bounds the links that one member has to this replica.
+	linksAtMost = 4
+	// requestsAtMost bounds the requests and streams of one member that run at once, so that one that hangs leaves room for the others.
+	requestsAtMost = 1256
+)
+
+var (
+	// ErrUnknown says that there is no member of the name or the UID.
+	ErrUnknown = errors.New("no such member cluster")
+	// ErrUnlinked says that there is no link to a member.
+	ErrUnlinked = errors.New("the member cluster has no link to this server")
+	// ErrBusy says that as many requests as one member may have run already.
+	ErrBusy = errors.New("too many requests to the member cluster run already")
+	// ErrLinks says that a member has as many links as it may have.
+	ErrLinks = errors.New("the member cluster has enough links to this server")
+)
+
+// Members are the clusters of the fleet besides this one. It is a store.Sink of clusters.
+type Members struct {
+	// Identity is that of this hub on links.
+	Identity link.Identity
+	// Host is the name of this server's own cluster.
+	Host string
+	// Follow runs while a member is linked, until ctx ends; nil for nothing.
+	Follow func(ctx context.Context, m *Member)
+	// Changed is called, without a lock, when the first link of a member is open and when the last one has ended; nil for nothing.
+	Changed func(*Member)
+	Now     func() time.Time
+
+	mu     sync.RWMutex
+	byName map[string]*Member
+	byUID  map[string]*Member
+}
+
+// Member is one member cluster. Its fields do not change.
+type Member struct {
+	Name, UID string
+	// Trouble says why no request is to be sent there, "" for none.
+	Trouble string
+	// Labels are those of the Cluster, and Leaving says that it is being deleted.
+	Labels  map[string]string
+	Leaving bool
+
+	connection clusterv1alpha1.Connection
+	state      *links
+}
+
+// Direct reports whether this server dials the member.
+func (m *Member) Direct() bool {
+	return m.connection.Type == clusterv1alpha1.ConnectionDirect && !m.Leaving
+}
+
+// Kubeconfig returns the credential for the kube-apiserver of a direct member.
+func (m *Member) Kubeconfig() []byte { return m.connection.KubeConfig }
+
+// Endpoint returns the address at which a direct member is dialled, "" for the way through its kube-apiserver.
+func (m *Member) Endpoint() string { return m.connection.KubeSphereAPIEndpoint }
+
+// links are those of one member, also after its Cluster has changed.
+type links struct {
+	mu    sync.Mutex
+	all   []*link.Link
+	next  int
+	since time.Time // of the last change between some and none
+	// running are requests and streams.
+	running int
+	// unfollow ends what follows the member while it is linked.
+	unfollow context.CancelFunc
+
+	told told
+}
+
+var _ store.Sink = (*Members)(nil)
+
+// Set implements store.Sink.
+func (m *Members) Set(o *store.Object) {
+	c := &clusterv1alpha1.Cluster{}
+	if err := json.Unmarshal(o.Raw, c); err != nil {
+		klog.ErrorS(err, "A Cluster is left out", "cluster", o.Name)
+		return
+	}
+	_, own := c.Labels[clusterv1alpha1.LabelHostCluster]
+	if own || c.Name == m.Host {
+		m.Delete("", c.Name)
+		return
+	}
+	next := &Member{Name: c.Name, UID: string(c.UID), Trouble: trouble(c), Labels: c.Labels, Leaving: !c.DeletionTimestamp.IsZero(),
+		connection: c.Spec.Connection}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	old := m.byName[c.Name]
+	switch {
+	case old != nil && old.UID == next.UID:
+		next.state = old.state
+	case old != nil:
+		go old.close() // another Cluster of the name
+		delete(m.byUID, old.UID)
+	}
+	if next.state == nil {
+		next.state = &links{since: m.Now()}
+	}
+	if m.byName == nil {
+		m.byName, m.byUID = map[string]*Member{}, map[string]*Member{}
+	}
+	m.byName[next.Name], m.byUID[next.UID] = next, next
+}
+
+// trouble returns why no request is to be sent to a cluster.
+func trouble(c *clusterv1alpha1.Cluster) string {
+	switch {
+	case !c.DeletionTimestamp.IsZero():
+		return "it is leaving the fleet"
+	case !c.Spec.Enable:
+		return "it is disabled (spec.enable)"
+	}
+	i := slices.IndexFunc(c.Status.Conditions, func(c clusterv1alpha1.ClusterCondition) bool {
+		return c.Type == clusterv1alpha1.ClusterReady
+	})
+	switch {
+	case i < 0:
+		return "it has not joined yet"
+	case c.Status.Conditions[i].Status != corev1.ConditionTrue:
+		return c.Status.Conditions[i].Message
+	}
+	return ""
+}
+
+// Delete implements store.Sink: nothing is sent to a cluster that has left, and what runs there ends.
+func (m *Members) Delete(_, name string) {
+	m.mu.Lock()
+	old := m.byName[name]
+	if old != nil {
+		delete(m.byName, name)
+		delete(m.byUID, old.UID)
+	}
+	m.mu.Unlock()
+	if old != nil {
+		go old.close()
+	}
+}
+
+// ByName returns a member, nil for none.
+func (m *Members) ByName(name string) *Member {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.byName[name]
+}
+
+// ByUID returns the member whose Cluster has a UID, nil for none.
+func (m *Members) ByUID(uid string) *Member {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.byUID[uid]
+}
+
+// Serve makes a link of a connection that a member has dialled, calls opened, and returns when the link has ended. It owns the connection.
+func (m *Members) Serve(ctx context.Context, conn net.Conn, uid string, opened func()) error {
+	member := m.ByUID(uid)
+	if member == nil {
+		_ = conn.Close()
+		return fmt.Errorf("%w: %.100q", ErrUnknown, uid)
+	}
+	l, err := link.Open(ctx, conn, uid, m.Identity)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = l.Close() }()
+	if err := m.add(member, l); err != nil {
+		return err
+	}
+	opened()
+	klog.InfoS("A member cluster is linked", "cluster", member.Name, "address", conn.RemoteAddr())
+	select {
+	case <-l.Ended():
+	case <-ctx.Done():
+	}
+	m.remove(member, l)
+	klog.InfoS("A link to a member cluster has ended", "cluster", member.Name)
+	return nil
+}
+
+func (m *Members) add(member *Member, l *link.Link) error {
+	s := member.state
+	s.mu.Lock()
+	if len(s.all) >= linksAtMost {
+		s.mu.Unlock()
+		return fmt.Errorf("%w: %s", ErrLinks, member.Name)
+	}
+	s.all = append(s.all, l)
+	first := len(s.all) == 1
+	if first {
+		s.since = m.Now()
+		if m.Follow != nil {
+			var ctx context.Context
+			ctx, s.unfollow = context.WithCancel(context.Background())
+			go m.Follow(ctx, member)
+		}
+	}
+	s.mu.Unlock()
+	if m.ByUID(member.UID) == nil { // it was deleted meanwhile
+		m.remove(member, l)
+		return fmt.Errorf("%w: %s", ErrUnknown, member.Name)
+	}
+	if first {
+		m.changed(member.UID)
+	}
+	return nil
+}
+
+func (m *Members) remove(member *Member, l *link.Link) {
+	s := member.state
+	s.mu.Lock()
+	s.all = slices.DeleteFunc(s.all, func(o *link.Link) bool { return o == l })
+	last := len(s.all) == 0
+	if last {
+		s.since = m.Now()
+		if s.unfollow != nil {
+			s.unfollow()
+		}
+	}
+	s.mu.Unlock()
+	if last {
+		m.changed(member.UID)
+	}
+}
+
+func (m *Members) changed(uid string) {
+	if now := m.ByUID(uid); now != nil && m.Changed != nil {
+		m.Changed(now)
+	}
+}
+
+// Linked reports whether there is a link to a member, and since when that is so.
+func (m *Member) Linked() (bool, time.Time) {
+	m.state.mu.Lock()
+	defer m.state.mu.Unlock()
+	return len(m.state.all) > 0, m.state.since
+}
+
+func (m *Member) close() {
+	m.state.mu.Lock()
+	all := slices.Clone(m.state.all)
+	m.state.mu.Unlock()
+	for _, l := range all {
+		_ = l.Close()
+	}
+}
+
+// enter returns a link for a request, and what is to be called when that is over. Its errors are ErrUnlinked and ErrBusy.
+func (m *Member) enter() (*link.Link, func(), error) {
+	s := m.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.all) == 0 {
+		return nil, nil, ErrUnlinked
+	}
+	if s.running >= requestsAtMost {
+		return nil, nil, ErrBusy
+	}
+	s.running++
+	s.next++
+	l := s.all[s.next%len(s.all)]
+	return l, sync.OnceFunc(func() {
+		s.mu.Lock()
+		s.running--
+		s.mu.Unlock()
+	}), nil
+}
+
+// RoundTrip sends a request to the member. What the answer's body reads counts as running until it is closed.
+func (m *Member) RoundTrip(r *http.Request) (*http.Response, error) {
+	l, leave, err := m.enter()
+	if err != nil {
+		return nil, err
+	}
+	send := l.RoundTrip
+	if r.Header.Get("Upgrade") != "" {
+		send = l.Upgrading().RoundTrip
+	}
+	resp, err := send(r)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	resp.Body = leaving(resp.Body, leave)
+	return resp, nil
+}
+
+// UIDs returns the UIDs of all members.
+func (m *Members) UIDs() []string {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return slices.Sorted(maps.Keys(m.byUID))
+}

@@ -1,0 +1,188 @@
+package cluster_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/cluster"
+	"kapis.dev/ks-apiserver/pkg/cluster/link"
+	"kapis.dev/ks-apiserver/pkg/cluster/linktest"
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+const uid = "0f8fad5b-d9cb-469f-a165-70867728950e"
+
+// object is a Cluster as the store has it.
+func object(t *testing.T, name, uid string, change func(*clusterv1alpha1.Cluster)) *store.Object {
+	t.Helper()
+	c := &clusterv1alpha1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid)},
+		Spec:       clusterv1alpha1.ClusterSpec{Enable: true},
+		Status: clusterv1alpha1.ClusterStatus{Conditions: []clusterv1alpha1.ClusterCondition{
+			{Type: clusterv1alpha1.ClusterReady, Status: corev1.ConditionTrue}}},
+	}
+	if change != nil {
+		change(c)
+	}
+	raw, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &store.Object{Name: name, Raw: raw}
+}
+
+// join links a member, and returns what ends its side.
+func join(t *testing.T, m *cluster.Members, a *linktest.Authority, uid string, h http.HandlerFunc) (end context.CancelFunc, served <-chan error) {
+	t.Helper()
+	hub, member := linktest.Pair(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { _ = (&link.Handler{Identity: a.Member(t, uid), Handler: h}).Serve(ctx, member, 0) }()
+	done := make(chan error, 1)
+	go func() { done <- m.Serve(t.Context(), hub, uid, func() {}) }()
+	return cancel, done
+}
+
+func request(t *testing.T) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://member/api", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestRequestsGoToTheMemberThatIsLinked(t *testing.T) {
+	a := linktest.NewAuthority(t)
+	changes := make(chan bool, 8)
+	m := &cluster.Members{Identity: a.Hub(t), Host: "host", Now: time.Now}
+	m.Changed = func(c *cluster.Member) {
+		linked, _ := c.Linked()
+		changes <- linked
+	}
+	m.Set(object(t, "m1", uid, nil))
+	one := m.ByName("m1")
+	if _, err := one.RoundTrip(request(t)); !errors.Is(err, cluster.ErrUnlinked) {
+		t.Errorf("without a link the error is %v", err)
+	}
+	end, served := join(t, m, a, uid, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "m1") })
+	if !<-changes {
+		t.Error("the member is not linked")
+	}
+	resp, err := one.RoundTrip(request(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	if _ = resp.Body.Close(); string(body) != "m1" || err != nil {
+		t.Errorf("got %q, %v", body, err)
+	}
+	m.Set(object(t, "m1", uid, func(c *clusterv1alpha1.Cluster) { c.Spec.Enable = false })) // its links stay
+	if linked, _ := m.ByName("m1").Linked(); !linked || m.ByName("m1").Trouble == "" {
+		t.Errorf("a disabled cluster: linked %v, trouble %q", linked, m.ByName("m1").Trouble)
+	}
+	end()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if <-changes {
+		t.Error("the member is linked after its end")
+	}
+}
+
+func TestNobodyIsLinkedWhoIsNoMember(t *testing.T) {
+	a := linktest.NewAuthority(t)
+	m := &cluster.Members{Identity: a.Hub(t), Host: "host", Now: time.Now}
+	m.Set(object(t, "host", "u-host", nil))
+	m.Set(object(t, "own", "u-own", func(c *clusterv1alpha1.Cluster) { c.Labels = map[string]string{clusterv1alpha1.LabelHostCluster: ""} }))
+	for _, uid := range []string{uid, "u-host", "u-own", ""} {
+		conn, other := net.Pipe()
+		if err := m.Serve(t.Context(), conn, uid, func() {}); !errors.Is(err, cluster.ErrUnknown) {
+			t.Errorf("%q: %v", uid, err)
+		}
+		if _, err := other.Read(make([]byte, 1)); err == nil {
+			t.Errorf("%q: the connection stays open", uid)
+		}
+	}
+	if m.ByName("host") != nil || m.ByName("own") != nil {
+		t.Error("this cluster is a member of itself")
+	}
+}
+
+func TestTheLinksOfAClusterEndWithIt(t *testing.T) {
+	a := linktest.NewAuthority(t)
+	for name, end := range map[string]func(*cluster.Members){
+		"Deleted":  func(m *cluster.Members) { m.Delete("", "m1") },
+		"Replaced": func(m *cluster.Members) { m.Set(object(t, "m1", "another", nil)) },
+		"NowOurs": func(m *cluster.Members) {
+			m.Set(object(t, "m1", uid, func(c *clusterv1alpha1.Cluster) { c.Labels = map[string]string{clusterv1alpha1.LabelHostCluster: ""} }))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			linked := make(chan struct{}, 8)
+			m := &cluster.Members{Identity: a.Hub(t), Now: time.Now, Changed: func(*cluster.Member) { linked <- struct{}{} }}
+			m.Set(object(t, "m1", uid, nil))
+			_, served := join(t, m, a, uid, func(http.ResponseWriter, *http.Request) {})
+			<-linked
+			end(m)
+			if err := <-served; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestAMemberHasABoundOfRequestsAndLinks(t *testing.T) {
+	a := linktest.NewAuthority(t)
+	linked := make(chan struct{}, 8)
+	m := &cluster.Members{Identity: a.Hub(t), Now: time.Now, Changed: func(*cluster.Member) { linked <- struct{}{} }}
+	m.Set(object(t, "m1", uid, nil))
+	h := func(http.ResponseWriter, *http.Request) {}
+	join(t, m, a, uid, h)
+	<-linked
+	refused := make(chan error, 1)
+	go func() {
+		for {
+			_, served := join(t, m, a, uid, h)
+			select {
+			case err := <-served:
+				refused <- err
+				return
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+	}()
+	if err := <-refused; !errors.Is(err, cluster.ErrLinks) {
+		t.Errorf("one link too many: %v", err)
+	}
+	member := m.ByName("m1")
+	var open []io.Closer
+	for {
+		resp, err := member.RoundTrip(request(t))
+		if err != nil {
+			if !errors.Is(err, cluster.ErrBusy) {
+				t.Error(err)
+			}
+			break
+		}
+		open = append(open, resp.Body)
+	}
+	for _, c := range open {
+		_ = c.Close()
+	}
+	if resp, err := member.RoundTrip(request(t)); err != nil {
+		t.Errorf("after they have ended: %v", err)
+	} else {
+		_ = resp.Body.Close()
+	}
+}
