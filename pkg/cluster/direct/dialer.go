@@ -1,0 +1,251 @@
+package direct
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/cluster"
+	"kapis.dev/ks-apiserver/pkg/cluster/join"
+)
+
+const (
+	// leastPause and mostPause are between two attempts to link a member.
+	leastPause, mostPause = 500 * time.Millisecond, 10 * time.Second
+	// lookEvery is how often the members are looked at, and inviteEvery how often the invitation of one that is linked: it may renew.
+	lookEvery, inviteEvery = time.Second, 10 * time.Minute
+)
+
+// Dialing keeps a link to each direct member.
+type Dialing struct {
+	Members *cluster.Members
+	// Hub is the UID of the hub's kube-system, and Admit signs the certificate of a member.
+	Hub   string
+	Admit func(ctx context.Context, m *cluster.Member, r *join.Request) (*join.Answer, error)
+	// Transport sets how kube-apiservers of members are dialled.
+	Transport func(*rest.Config)
+	// Endpoint is how members are dialled whose Cluster has an address for that.
+	Endpoint *http.Transport
+	// Failed is told why a member is not linked.
+	Failed func(ctx context.Context, m *cluster.Member, err error)
+}
+
+// Run links members until ctx ends.
+func (d *Dialing) Run(ctx context.Context) {
+	running := map[string]context.CancelFunc{}
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		direct := map[string]bool{}
+		for _, uid := range d.Members.UIDs() {
+			if m := d.Members.ByUID(uid); m != nil && m.Direct() {
+				direct[uid] = true
+				if running[uid] == nil {
+					c, cancel := context.WithCancel(ctx)
+					running[uid] = cancel
+					go d.keep(c, uid)
+				}
+			}
+		}
+		for uid, cancel := range running {
+			if !direct[uid] {
+				cancel()
+				delete(running, uid)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// keep keeps the link of one member.
+func (d *Dialing) keep(ctx context.Context, uid string) {
+	for pause, told := leastPause, ""; ctx.Err() == nil; pause = min(2*pause, mostPause) {
+		m := d.Members.ByUID(uid)
+		if m == nil {
+			return
+		}
+		begun := time.Now()
+		err := d.link(ctx, m)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(begun) > mostPause {
+			pause = leastPause
+		}
+		if err != nil {
+			if err.Error() != told {
+				klog.ErrorS(err, "A direct member cluster is not linked; it is tried again", "cluster", m.Name)
+				told = err.Error()
+			}
+			d.Failed(ctx, m, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// link invites a member, dials it, and returns when the link has ended.
+func (d *Dialing) link(ctx context.Context, m *cluster.Member) error {
+	c, err := Parse(m.Kubeconfig(), d.Transport)
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(c)
+	if err != nil {
+		return errors.New("the certificate or the key in the kubeconfig can't be read")
+	}
+	if err := d.invite(ctx, client, m); err != nil {
+		return err
+	}
+	conn, err := d.dial(ctx, c, m)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.CloseNow() }()
+	conn.SetReadLimit(-1)
+	life, end := context.WithCancel(ctx)
+	defer end()
+	go func() {
+		tick := time.NewTicker(inviteEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-life.Done():
+				return
+			case <-tick.C:
+				if err := d.invite(life, client, m); err != nil && life.Err() == nil {
+					klog.ErrorS(err, "The invitation of a direct member cluster was not looked at; it is tried again", "cluster", m.Name)
+				}
+			}
+		}
+	}()
+	return d.Members.Serve(life, websocket.NetConn(context.WithoutCancel(ctx), conn, websocket.MessageBinary), m.UID, func() {})
+}
+
+// errWaiting says that a member has not answered its invitation.
+var errWaiting = errors.New("the cluster has been invited, and has not answered: is ks-apiserver running there, with" +
+	" multicluster.clusterRole member?")
+
+// invite invites a member, and lets it in once it has asked for a certificate.
+func (d *Dialing) invite(ctx context.Context, client kubernetes.Interface, m *cluster.Member) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	maps := client.CoreV1().ConfigMaps(namespace)
+	now, err := maps.Get(ctx, join.Invitation, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		now = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: join.Invitation}}
+		d.write(now, m)
+		if _, err = maps.Create(ctx, now, metav1.CreateOptions{}); err != nil {
+			return explain("invite the cluster", err)
+		}
+		return errWaiting
+	case err != nil:
+		return explain("read the cluster's invitation", err)
+	}
+	of, cluster := now.Data[join.InvitationHub], now.Data[join.InvitationClusterUID]
+	switch {
+	case of != d.Hub && of != "":
+		return fmt.Errorf("another hub has invited the cluster, whose kube-system has the UID %.64s: its administrator deletes the"+
+			" ConfigMap %s in %s first", of, join.Invitation, namespace)
+	case cluster != m.UID: // of a Cluster that is gone
+		d.write(now, m)
+		if _, err = maps.Update(ctx, now, metav1.UpdateOptions{}); err != nil {
+			return explain("invite the cluster", err)
+		}
+		return errWaiting
+	case now.Data[join.InvitationRequest] == "":
+		if now.Data[join.InvitationAnswer] != "" {
+			return nil // it is in
+		}
+		return errWaiting
+	}
+	r := &join.Request{}
+	if err := decode(now.Data[join.InvitationRequest], r); err != nil {
+		return errors.New("what the cluster has answered to its invitation can't be read")
+	}
+	answer, err := d.Admit(ctx, m, r)
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(answer)
+	if err != nil {
+		return fmt.Errorf("write the certificate of a member: %w", err)
+	}
+	now.Data[join.InvitationAnswer] = string(raw)
+	delete(now.Data, join.InvitationRequest)
+	if _, err := maps.Update(ctx, now, metav1.UpdateOptions{}); err != nil {
+		return explain("let the cluster in", err)
+	}
+	return nil
+}
+
+// write writes an invitation.
+func (d *Dialing) write(c *corev1.ConfigMap, m *cluster.Member) {
+	c.Data = map[string]string{join.InvitationHub: d.Hub, join.InvitationCluster: m.Name, join.InvitationClusterUID: m.UID}
+}
+
+// explain returns the error of a request to a member's kube-apiserver, without what it says of addresses and credentials.
+func explain(what string, err error) error {
+	klog.V(2).InfoS("A request to a member's kube-apiserver failed", "what", what, "reason", err.Error())
+	f := reached(err)
+	if s := apierrors.ReasonForError(err); s != metav1.StatusReasonUnknown && !apierrors.IsUnauthorized(err) {
+		return fmt.Errorf("%s: %.300w", what, err)
+	}
+	return fmt.Errorf("%s: %s: %s", what, f.Check, f.Found)
+}
+
+// dial dials a member: at the address of its Cluster, or else through its kube-apiserver.
+func (d *Dialing) dial(ctx context.Context, c *rest.Config, m *cluster.Member) (*websocket.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	o := &websocket.DialOptions{}
+	var at string
+	if endpoint := m.Endpoint(); endpoint != "" {
+		u, err := url.Parse(endpoint)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, errors.New("kubesphereAPIEndpoint is no http or https address")
+		}
+		// Who answers there proves itself within the link, so the certificate of the outer connection says nothing more.
+		o.HTTPClient = &http.Client{Transport: d.Endpoint}
+		at = strings.TrimSuffix(u.String(), "/") + join.PathDirect
+	} else {
+		c = rest.CopyConfig(c)
+		c.NextProtos = []string{"http/1.1"} // WebSockets
+		c.Timeout = 0
+		t, err := rest.TransportFor(c)
+		if err != nil {
+			return nil, errors.New("the certificate or the key in the kubeconfig can't be read")
+		}
+		o.HTTPClient = &http.Client{Transport: t}
+		at = strings.TrimSuffix(c.Host, "/") + "/api/v1/namespaces/" + namespace + "/services/ks-apiserver:80/proxy" + join.PathDirect
+	}
+	o.HTTPClient.CheckRedirect = func(*http.Request, []*http.Request) error { return errors.New("a member redirects, which it does not") }
+	conn, resp, err := websocket.Dial(ctx, at, o) //nolint:bodyclose // Dial has read it
+	if err != nil {
+		if resp != nil {
+			return nil, fmt.Errorf("dial ks-apiserver of the cluster: it answers %d", resp.StatusCode)
+		}
+		return nil, fmt.Errorf("dial ks-apiserver of the cluster: it is not reached")
+	}
+	return conn, nil
+}
