@@ -25,7 +25,9 @@ const maxCost = 14
 // User is the part of a User object that this server keeps. It is immutable.
 type User struct {
 	Name, UID string
-	State     v1beta1.UserState
+	// FleetUID is the UID that the user has on the hub which keeps it here; "" for a user of this cluster.
+	FleetUID string
+	State    v1beta1.UserState
 	// Since is when the state last changed; zero if unknown.
 	Since       time.Time
 	DisplayName string
@@ -127,6 +129,7 @@ func ParseUser(raw []byte) (*User, error) {
 		Groups:          WithoutSystemGroups(w.Metadata.Name, w.Spec.Groups),
 		Uninitialized:   w.Metadata.Annotations[v1beta1.AnnotationUninitialized] == "true",
 		PasswordSession: w.Metadata.Annotations[v1beta1.AnnotationPasswordSession],
+		FleetUID:        w.Metadata.Annotations[v1beta1.AnnotationFleetUID],
 		Deleting:        w.Metadata.DeletionTimestamp != nil,
 	}
 	u.PasswordChanged, _ = time.Parse(time.RFC3339, w.Metadata.Annotations[v1beta1.AnnotationLastPasswordChangeTime])

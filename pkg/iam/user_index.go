@@ -1,6 +1,7 @@
 package iam
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -74,6 +75,14 @@ func (u *UserIndex) Delete(_, name string) {
 	if old != nil {
 		u.changed(old, nil)
 	}
+}
+
+// FleetUIDOf returns the UID that the user of a name has on the hub of the fleet, or else here; "" for none.
+func (u *UserIndex) FleetUIDOf(name string) string {
+	if found := u.ByName(name); found != nil {
+		return cmp.Or(found.FleetUID, found.UID)
+	}
+	return ""
 }
 
 // ByName returns the user of that name, or nil.

@@ -1,0 +1,277 @@
+package fleetsync_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+
+	"kapis.dev/ks-apiserver/pkg/cluster/fleetsync"
+)
+
+const hub = "u-hub"
+
+var (
+	roles      = schema.GroupVersionResource{Group: "iam.kubesphere.io", Version: "v1beta1", Resource: "globalroles"}
+	workspaces = schema.GroupVersionResource{Group: "tenant.kubesphere.io", Version: "v1beta1", Resource: "workspaces"}
+)
+
+// member is a member whose objects are in memory.
+type member struct {
+	t *testing.T
+	*fleetsync.Member
+	objects *dynamicfake.FakeDynamicClient
+}
+
+func newMember(t *testing.T) *member {
+	t.Helper()
+	lists := map[schema.GroupVersionResource]string{roles: "GlobalRoleList", workspaces: "WorkspaceList"}
+	for _, plural := range []string{"users", "workspaceroles", "globalrolebindings", "workspacerolebindings"} {
+		lists[schema.GroupVersionResource{Group: "iam.kubesphere.io", Version: "v1beta1", Resource: plural}] = "List"
+	}
+	objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
+	return &member{t, &fleetsync.Member{Objects: objects, Bound: func(context.Context) (*fleetsync.Bound, error) {
+		return &fleetsync.Bound{Version: "1", Users: []string{"ann"}}, nil
+	}}, objects}
+}
+
+// ask sends what a hub sends, and reads the answer.
+func (m *member) ask(method, path string, body, into any) int {
+	m.t.Helper()
+	raw, err := json.Marshal(body)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	rec := httptest.NewRecorder()
+	m.ServeHTTP(rec, httptest.NewRequestWithContext(m.t.Context(), method, path, bytes.NewReader(raw)))
+	if rec.Code == http.StatusOK && into != nil {
+		if err := json.Unmarshal(rec.Body.Bytes(), into); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	return rec.Code
+}
+
+func object(kind, name string, more map[string]any) map[string]any {
+	group := "iam.kubesphere.io/v1beta1"
+	if kind == "Workspace" {
+		group = "tenant.kubesphere.io/v1beta1"
+	}
+	o := map[string]any{"apiVersion": group, "kind": kind, "metadata": map[string]any{"name": name}}
+	for k, v := range more {
+		o[k] = v
+	}
+	return o
+}
+
+func raw(t *testing.T, o map[string]any) json.RawMessage {
+	t.Helper()
+	out, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// put sends one object, and returns what is pending.
+func (m *member) put(plural, hash string, o map[string]any) []string {
+	m.t.Helper()
+	out := &fleetsync.Outcome{}
+	name := o["metadata"].(map[string]any)["name"].(string)
+	code := m.ask(http.MethodPost, fleetsync.PathObjects, &fleetsync.Changes{Hub: hub, Changes: []fleetsync.Change{
+		{Ref: fleetsync.Ref{Kind: plural, Name: name}, Hash: hash, Object: raw(m.t, o)}}}, out)
+	if code != http.StatusOK {
+		m.t.Fatalf("the member answers %d", code)
+	}
+	var reasons []string
+	for _, p := range out.Pending {
+		reasons = append(reasons, p.Kind+"/"+p.Name+": "+p.Reason)
+	}
+	return reasons
+}
+
+func (m *member) get(k schema.GroupVersionResource, name string) *unstructured.Unstructured {
+	m.t.Helper()
+	o, err := m.objects.Resource(k).Get(m.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		return nil
+	}
+	return o
+}
+
+func (m *member) own(k schema.GroupVersionResource, o map[string]any) {
+	m.t.Helper()
+	if _, err := m.objects.Resource(k).Create(m.t.Context(), &unstructured.Unstructured{Object: o}, metav1.CreateOptions{}); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+var rules = map[string]any{"rules": []any{map[string]any{"verbs": []any{"get"}}}}
+
+func TestAnObjectIsKeptAsTheHubHasIt(t *testing.T) { // F24
+	m := newMember(t)
+	if p := m.put("globalroles", "h1", object("GlobalRole", "viewer", rules)); p != nil {
+		t.Fatal(p)
+	}
+	o := m.get(roles, "viewer")
+	if o == nil || o.GetLabels()[fleetsync.LabelFleet] != hub || o.GetAnnotations()["kapis.dev/fleet-hash"] != "h1" {
+		t.Fatalf("it is %v", o)
+	}
+	// What the member's own controllers write stays.
+	o.SetFinalizers([]string{"own"})
+	o.Object["status"] = map[string]any{"state": "own"}
+	if _, err := m.objects.Resource(roles).Update(t.Context(), o, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if p := m.put("globalroles", "h2", object("GlobalRole", "viewer", map[string]any{"rules": []any{}})); p != nil {
+		t.Fatal(p)
+	}
+	o = m.get(roles, "viewer")
+	if got, _, _ := unstructured.NestedSlice(o.Object, "rules"); len(got) != 0 || !slices.Equal(o.GetFinalizers(), []string{"own"}) ||
+		o.Object["status"] == nil || o.GetAnnotations()["kapis.dev/fleet-hash"] != "h2" {
+		t.Errorf("it is %v", o)
+	}
+}
+
+// F17, F24: what a cluster has of its own is never changed or deleted, and is named; one that gives the same is as good.
+func TestWhatAClusterHasOfItsOwnStays(t *testing.T) {
+	m := newMember(t)
+	m.own(roles, object("GlobalRole", "own", map[string]any{"rules": []any{}}))
+	m.own(roles, object("GlobalRole", "same", rules))
+	other := object("GlobalRole", "other", rules)
+	other["metadata"].(map[string]any)["labels"] = map[string]any{fleetsync.LabelFleet: "u-other"}
+	m.own(roles, other)
+	for name, want := range map[string]string{"own": "of its own", "same": "", "other": "another hub"} {
+		changed := object("GlobalRole", name, rules)
+		if name == "other" {
+			changed = object("GlobalRole", name, map[string]any{"rules": []any{}})
+		}
+		p := strings.Join(m.put("globalroles", "h", changed), " ")
+		if want == "" && p != "" || !strings.Contains(p, want) {
+			t.Errorf("%s: %q, want %q", name, p, want)
+		}
+	}
+	out := &fleetsync.Outcome{}
+	m.ask(http.MethodPost, fleetsync.PathObjects, &fleetsync.Changes{Hub: hub, Changes: []fleetsync.Change{
+		{Ref: fleetsync.Ref{Kind: "globalroles", Name: "own"}}, {Ref: fleetsync.Ref{Kind: "globalroles", Name: "other"}},
+		{Ref: fleetsync.Ref{Kind: "globalroles", Name: "nowhere"}}, {Ref: fleetsync.Ref{Kind: "secrets", Name: "x"}}}}, out)
+	if m.get(roles, "own") == nil || m.get(roles, "other") == nil {
+		t.Error("what is not the hub's was deleted")
+	}
+	if len(out.Pending) != 1 || out.Pending[0].Kind != "secrets" {
+		t.Errorf("pending is %v", out.Pending)
+	}
+	if p := m.put("globalroles", "h", object("GlobalRole", "a", nil)); p != nil {
+		t.Error(p)
+	}
+	// An object of another name than it says.
+	m.ask(http.MethodPost, fleetsync.PathObjects, &fleetsync.Changes{Hub: hub, Changes: []fleetsync.Change{
+		{Ref: fleetsync.Ref{Kind: "globalroles", Name: "b"}, Object: raw(t, object("GlobalRole", "c", nil))}}}, out)
+	if m.get(roles, "b") != nil || m.get(roles, "c") != nil {
+		t.Error("an object of another name was written")
+	}
+}
+
+func digest(names ...string) *fleetsync.Digest {
+	d := &fleetsync.Digest{Hub: hub, Objects: map[string]map[string]string{"globalroles": {}, "workspaces": {}, "users": {}, "workspaceroles": {},
+		"globalrolebindings": {}, "workspacerolebindings": {}}}
+	for _, name := range names {
+		d.Objects["globalroles"][name] = "h"
+	}
+	return d
+}
+
+// F26: a comparison writes nothing that is as it is to be, and deletes what is not to be there, unless that is suspiciously much.
+func TestAComparisonWritesDifferencesOnly(t *testing.T) {
+	m := newMember(t)
+	for _, name := range []string{"a", "b", "c"} {
+		m.put("globalroles", "h", object("GlobalRole", name, rules))
+	}
+	m.own(roles, object("GlobalRole", "own", rules))
+	d := digest("a", "b", "d")
+	d.Objects["globalroles"]["b"] = "new"
+	m.objects.ClearActions()
+	out := &fleetsync.Difference{}
+	if code := m.ask(http.MethodPost, fleetsync.PathDigest, d, out); code != http.StatusOK {
+		t.Fatal(code)
+	}
+	if want := []fleetsync.Ref{{Kind: "globalroles", Name: "b"}, {Kind: "globalroles", Name: "d"}}; !slices.Equal(out.Want, want) || out.Pending != nil {
+		t.Errorf("it wants %v, pending %v", out.Want, out.Pending)
+	}
+	var writes []string
+	for _, a := range m.objects.Actions() {
+		if v := a.GetVerb(); v != "list" && v != "get" {
+			writes = append(writes, v)
+		}
+	}
+	if !slices.Equal(writes, []string{"delete"}) || m.get(roles, "c") != nil || m.get(roles, "own") == nil {
+		t.Errorf("it wrote %v", writes)
+	}
+	for i := range 40 {
+		m.put("globalroles", "h", object("GlobalRole", fmt.Sprintf("many-%d", i), rules))
+	}
+	d = digest("a", "b")
+	d.Gone = []fleetsync.Change{{Ref: fleetsync.Ref{Kind: "globalroles", Name: "many-0"}}}
+	out = &fleetsync.Difference{}
+	m.ask(http.MethodPost, fleetsync.PathDigest, d, out)
+	if len(out.Pending) != 39 || !strings.Contains(out.Pending[0].Reason, "SyncPaused") || m.get(roles, "many-1") == nil {
+		t.Errorf("%d are pending: a hub that lost its data empties a member", len(out.Pending))
+	}
+	if m.get(roles, "many-0") != nil {
+		t.Error("what the hub saw the end of is still there")
+	}
+	delete(d.Objects, "users")
+	if code := m.ask(http.MethodPost, fleetsync.PathDigest, d, nil); code != http.StatusBadRequest {
+		t.Errorf("a digest without a kind is %d", code)
+	}
+}
+
+// F28: the namespaces of a workspace stay, unless its deletion said otherwise.
+func TestNamespacesStayUnlessADeletionSaysOtherwise(t *testing.T) {
+	for propagation, want := range map[string]string{"": "Orphan", "Foreground": "Foreground"} {
+		m := newMember(t)
+		m.put("workspaces", "h", object("Workspace", "w", nil))
+		m.objects.ClearActions()
+		m.ask(http.MethodPost, fleetsync.PathObjects, &fleetsync.Changes{Hub: hub, Changes: []fleetsync.Change{
+			{Ref: fleetsync.Ref{Kind: "workspaces", Name: "w"}, Propagation: propagation}}}, nil)
+		said := ""
+		for _, a := range m.objects.Actions() {
+			if u, ok := a.(interface{ GetObject() runtime.Object }); ok && a.GetVerb() == "update" {
+				said = u.GetObject().(*unstructured.Unstructured).GetAnnotations()["kubesphere.io/deletion-propagation"]
+			}
+		}
+		if said != want || m.get(workspaces, "w") != nil {
+			t.Errorf("it says %q before it goes, want %q", said, want)
+		}
+	}
+}
+
+func TestOnlyAHubsQuestionsAreAnswered(t *testing.T) {
+	m := newMember(t)
+	got := &fleetsync.Bound{}
+	if code := m.ask(http.MethodGet, fleetsync.PathBound, nil, got); code != http.StatusOK || !slices.Equal(got.Users, []string{"ann"}) {
+		t.Errorf("%d %v", code, got)
+	}
+	for path, method := range map[string]string{fleetsync.PathDigest: http.MethodGet, fleetsync.PathObjects: http.MethodPut, fleetsync.PathBound: http.MethodPost} {
+		if code := m.ask(method, path, nil, nil); code < 400 {
+			t.Errorf("%s %s is %d", method, path, code)
+		}
+	}
+	if code := m.ask(http.MethodPost, fleetsync.PathObjects, "junk", nil); code != http.StatusBadRequest {
+		t.Error(code)
+	}
+	if code := m.ask(http.MethodPost, fleetsync.PathObjects, &fleetsync.Changes{}, nil); code != http.StatusBadRequest {
+		t.Error(code)
+	}
+}

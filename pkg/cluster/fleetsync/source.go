@@ -1,0 +1,335 @@
+package fleetsync
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
+
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
+)
+
+// remembered bounds the changes that can be told one by one. Who has missed more compares everything.
+const remembered = 4096
+
+// Snapshots returns the objects of a kind. store.Store is one.
+type Snapshots interface {
+	Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*index.Snapshot, error)
+}
+
+// Source knows what is to be in which member. Of each object it has a hash in memory; the objects themselves are those of the caches.
+type Source struct {
+	Caches Snapshots
+
+	mu      sync.Mutex
+	objects map[string]map[string]*entry // kind, name
+	// log are the last changes; the newest has the number version.
+	log     []Ref
+	version uint64
+	changed chan struct{}
+	// gone is what this server saw the end of, with what then becomes of a workspace's namespaces, the oldest first in goneOrder.
+	gone      map[Ref]string
+	goneOrder []Ref
+}
+
+// entry is what is known of an object.
+type entry struct {
+	hash string
+	// workspace is that of a role or a binding of one.
+	workspace string
+	// subjects are the users whom a binding names, or the manager of a workspace.
+	subjects []string
+	// placed are where a workspace is to be, ending says that it is being deleted, and propagation what then becomes of its namespaces.
+	placed      *placement
+	ending      bool
+	propagation string
+}
+
+// placement is that of a WorkspaceTemplate.
+type placement struct {
+	clusters []string
+	selector labels.Selector // nil for none
+}
+
+func (p *placement) has(cluster string, l labels.Set) bool {
+	if len(p.clusters) > 0 || p.selector == nil {
+		return slices.Contains(p.clusters, cluster)
+	}
+	return p.selector.Matches(l)
+}
+
+// NewSource returns a Source, which has to be fed by its Sinks.
+func NewSource(caches Snapshots) *Source {
+	s := &Source{Caches: caches, objects: map[string]map[string]*entry{}, changed: make(chan struct{}), gone: map[Ref]string{}}
+	for _, k := range kinds {
+		s.objects[k.Resource] = map[string]*entry{}
+	}
+	return s
+}
+
+// origin returns the kind that the objects of a kind are made of.
+func origin(k schema.GroupVersionResource) schema.GroupVersionResource {
+	if k.Resource == "workspaces" {
+		return tenantv1beta1.SchemeGroupVersion.WithResource("workspacetemplates")
+	}
+	return k
+}
+
+// Sinks returns what has to be fed.
+func (s *Source) Sinks() map[schema.GroupVersionResource]store.Sink {
+	out := map[schema.GroupVersionResource]store.Sink{}
+	for _, k := range kinds {
+		out[origin(k)] = &sink{s, k}
+	}
+	return out
+}
+
+// sink takes the objects of one kind.
+type sink struct {
+	source *Source
+	kind   schema.GroupVersionResource
+}
+
+// Set implements store.Sink.
+func (s *sink) Set(o *store.Object) {
+	c, err := contentOf(s.kind, o.Raw)
+	if err != nil {
+		klog.ErrorS(err, "An object is not sent to member clusters", "kind", s.kind.Resource, "name", o.Name)
+	}
+	switch r := (Ref{s.kind.Resource, o.Name}); {
+	case c == nil:
+		s.source.set(r, nil, "")
+	case c.ending:
+		s.source.set(r, nil, c.propagation)
+	default:
+		s.source.set(r, &c.entry, "")
+	}
+}
+
+// Delete implements store.Sink.
+func (s *sink) Delete(_, name string) { s.source.set(Ref{s.kind.Resource, name}, nil, "") }
+
+func (s *Source) set(r Ref, next *entry, propagation string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.objects[r.Kind]
+	old := of[r.Name]
+	switch {
+	case old == nil && next == nil, old != nil && next != nil && old.hash == next.hash:
+		return
+	case next == nil:
+		delete(of, r.Name)
+		s.end(r, propagation)
+	default:
+		of[r.Name] = next
+		delete(s.gone, r)
+	}
+	s.note(r)
+	// Users are where they are named.
+	for _, e := range []*entry{old, next} {
+		if e != nil {
+			for _, name := range e.subjects {
+				s.note(Ref{"users", name})
+			}
+		}
+	}
+	if r.Kind == "workspaces" { // what is of it comes and goes with it
+		for _, kind := range []string{"workspaceroles", "workspacerolebindings"} {
+			for name, e := range s.objects[kind] {
+				if e.workspace == r.Name {
+					s.note(Ref{kind, name})
+					for _, subject := range e.subjects {
+						s.note(Ref{"users", subject})
+					}
+				}
+			}
+		}
+	}
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// end records that an object is gone.
+func (s *Source) end(r Ref, propagation string) {
+	if len(s.goneOrder) == remembered {
+		delete(s.gone, s.goneOrder[0])
+		s.goneOrder = s.goneOrder[1:]
+	}
+	s.gone[r] = propagation
+	s.goneOrder = append(s.goneOrder, r)
+}
+
+// ended returns what this server saw the end of.
+func (s *Source) ended() (out []Change) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for r, propagation := range s.gone {
+		out = append(out, Change{Ref: r, Propagation: propagation})
+	}
+	return out
+}
+
+func (s *Source) note(r Ref) {
+	s.version++
+	if len(s.log) == remembered {
+		s.log = append(s.log[:0], s.log[remembered/2:]...)
+	}
+	s.log = append(s.log, r)
+}
+
+// Target is a member, as far as what is to be there depends on it.
+type Target struct {
+	Name   string
+	Labels map[string]string
+	// Bound are the users whom bindings of its own name.
+	Bound []string
+}
+
+// all returns the hash of everything that is to be in a member, and the version that this is of.
+func (s *Source) all(t *Target) (map[string]map[string]string, uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out, users := map[string]map[string]string{}, map[string]bool{}
+	for _, name := range t.Bound {
+		users[name] = true
+	}
+	for _, k := range kinds {
+		if k.Resource == "users" {
+			continue
+		}
+		of := map[string]string{}
+		for name, e := range s.objects[k.Resource] {
+			if s.in(t, e) {
+				of[name] = e.hash
+				for _, subject := range e.subjects {
+					users[subject] = true
+				}
+			}
+		}
+		out[k.Resource] = of
+	}
+	of := map[string]string{}
+	for name := range users {
+		if e := s.objects["users"][name]; e != nil {
+			of[name] = e.hash
+		}
+	}
+	out["users"] = of
+	return out, s.version
+}
+
+// in reports whether an object other than a user is to be in a member.
+func (s *Source) in(t *Target, e *entry) bool {
+	if e.workspace != "" {
+		w := s.objects["workspaces"][e.workspace]
+		return w != nil && w.placed.has(t.Name, t.Labels)
+	}
+	return e.placed == nil || e.placed.has(t.Name, t.Labels)
+}
+
+// since returns what has changed after a version, each once, and the version then; false if that is not known any more. Of users it
+// returns those who are to be in the member only: those whom nothing names any more are found by comparing everything.
+func (s *Source) since(version uint64, t *Target) (refs []Ref, there map[Ref]bool, now uint64, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.version - version
+	if n > uint64(len(s.log)) {
+		return nil, nil, s.version, false
+	}
+	there = map[Ref]bool{}
+	for _, r := range s.log[len(s.log)-int(n):] { //nolint:gosec // it is at most the length of the log
+		if _, seen := there[r]; seen {
+			continue
+		}
+		e := s.objects[r.Kind][r.Name]
+		switch {
+		case e == nil:
+			there[r] = false
+		case r.Kind != "users":
+			there[r] = s.in(t, e)
+		case s.names(t, r.Name):
+			there[r] = true
+		default:
+			continue
+		}
+		refs = append(refs, r)
+	}
+	return refs, there, s.version, true
+}
+
+// names reports whether anything that is to be in a member names a user. It takes time linear in the number of bindings.
+func (s *Source) names(t *Target, user string) bool {
+	if slices.Contains(t.Bound, user) {
+		return true
+	}
+	for _, kind := range []string{"globalrolebindings", "workspacerolebindings", "workspaces"} {
+		for _, e := range s.objects[kind] {
+			if slices.Contains(e.subjects, user) && s.in(t, e) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// wait returns a channel that is closed with the next change.
+func (s *Source) wait() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
+// changes returns objects as they are to be, in the order of the kinds, after what is to be deleted.
+func (s *Source) changes(ctx context.Context, refs []Ref, there map[Ref]bool) ([]Change, error) {
+	var out []Change
+	s.mu.Lock()
+	gone := maps.Clone(s.gone)
+	s.mu.Unlock()
+	for _, k := range slices.Backward(kinds) {
+		for _, r := range refs {
+			if r.Kind == k.Resource && !there[r] {
+				out = append(out, Change{Ref: r, Propagation: gone[r]})
+			}
+		}
+	}
+	for _, k := range kinds {
+		var snap *index.Snapshot
+		for _, r := range refs {
+			if r.Kind != k.Resource || !there[r] {
+				continue
+			}
+			if snap == nil {
+				var err error
+				if snap, err = s.Caches.Snapshot(ctx, origin(k)); err != nil {
+					return nil, err
+				}
+			}
+			record, found := snap.Get("", r.Name)
+			if !found {
+				continue // its end is the next change
+			}
+			c, err := contentOf(k, []byte(record.JSON.String()))
+			if err != nil || c == nil {
+				continue // as the sink said
+			}
+			out = append(out, Change{Ref: r, Hash: c.hash, Object: c.object})
+		}
+	}
+	return out, nil
+}
+
+// refsOf returns what a digest is of.
+func refsOf(of map[string]map[string]string) (out []Ref) {
+	for _, k := range kinds {
+		for _, name := range slices.Sorted(maps.Keys(of[k.Resource])) {
+			out = append(out, Ref{k.Resource, name})
+		}
+	}
+	return out
+}

@@ -1,0 +1,211 @@
+package fleetsync
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/cluster"
+)
+
+const (
+	// compareEvery is how often everything is compared, debounce how long changes are gathered, and retryEvery when a failure is tried
+	// again.
+	compareEvery = 5 * time.Minute
+	debounce     = 200 * time.Millisecond
+	retryEvery   = 5 * time.Second
+	// pendingEvery is how long what a member could not take waits: its webhooks may not have been there.
+	pendingEvery = 30 * time.Second
+	// boundEvery is how often a member is asked whom its own bindings name.
+	boundEvery = 10 * time.Second
+	// askTimeout bounds one request to a member, and batch the objects in it.
+	askTimeout = 60 * time.Second
+	batch      = 200
+	// maxAnswer bounds an answer of a member, in bytes: it is not trusted.
+	maxAnswer = 16 << 20
+	// mostBound bounds the users whom a member names.
+	mostBound = 100_000
+)
+
+// Syncer tells members what is to be there.
+type Syncer struct {
+	Source *Source
+	// Known returns nil once Source has been fed all that there is: what it has not seen yet would be deleted in members.
+	Known func() error
+	// Hub is the UID of this cluster's kube-system.
+	Hub string
+	// Current returns the member of a UID as it is now, nil for none.
+	Current func(uid string) *cluster.Member
+}
+
+// round is what is known of one member while it is linked.
+type round struct {
+	*Syncer
+	uid     string
+	bound   Bound
+	version uint64
+	// compared says that everything was compared since the link was opened, for a member with labels.
+	compared bool
+	labels   map[string]string
+	// at is when that was.
+	at time.Time
+}
+
+// Follow keeps a member as it is to be, until ctx ends. It is called when the first link of a member is open.
+func (s *Syncer) Follow(ctx context.Context, m *cluster.Member) {
+	r := &round{Syncer: s, uid: m.UID}
+	m.SetSynced(false, nil)
+	compare := time.NewTicker(compareEvery)
+	defer compare.Stop()
+	bound := time.NewTicker(boundEvery)
+	defer bound.Stop()
+	for told := ""; ; {
+		changed := s.Source.wait()
+		err := r.run(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil && err.Error() != told {
+			klog.ErrorS(err, "A member cluster is not told what has changed; it is tried again", "cluster", m.Name)
+		}
+		told = ""
+		var retry <-chan time.Time
+		if err != nil {
+			told, retry, changed = err.Error(), time.After(retryEvery), nil
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-retry:
+		case <-compare.C:
+			r.compared = false
+		case <-bound.C:
+		case <-changed:
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(debounce):
+			}
+		}
+	}
+}
+
+// run brings a member up to date.
+func (r *round) run(ctx context.Context) error {
+	m := r.Current(r.uid)
+	if m == nil || m.Leaving {
+		return nil
+	}
+	if err := r.Known(); err != nil {
+		return fmt.Errorf("know what is to be in member clusters: %w", err)
+	}
+	was := r.bound.Version
+	if err := r.ask(ctx, m, http.MethodGet, PathBound, nil, &r.bound); err != nil {
+		return err
+	}
+	if len(r.bound.Users) > mostBound {
+		return fmt.Errorf("the cluster names %d users, which are more than %d", len(r.bound.Users), mostBound)
+	}
+	m.SetBound(r.bound.Users)
+	if _, pending := m.Synced(); len(pending) > 0 && time.Since(r.at) > pendingEvery {
+		r.compared = false
+	}
+	t := &Target{Name: m.Name, Labels: m.Labels, Bound: r.bound.Users}
+	if !r.compared || was != r.bound.Version || !maps.Equal(r.labels, m.Labels) {
+		return r.compare(ctx, m, t)
+	}
+	refs, there, version, known := r.Source.since(r.version, t)
+	if !known {
+		return r.compare(ctx, m, t)
+	}
+	pending, err := r.send(ctx, m, refs, there)
+	if err != nil {
+		r.compared = false
+		return err
+	}
+	r.version = version
+	m.Settle(func(p cluster.Pending) bool { return slices.Contains(refs, Ref{p.Kind, p.Name}) }, pending)
+	return nil
+}
+
+// compare compares everything.
+func (r *round) compare(ctx context.Context, m *cluster.Member, t *Target) error {
+	all, version := r.Source.all(t)
+	missing := &Difference{}
+	if err := r.ask(ctx, m, http.MethodPost, PathDigest, &Digest{Hub: r.Hub, Objects: all, Gone: r.Source.ended()}, missing); err != nil {
+		return err
+	}
+	there := map[Ref]bool{}
+	var refs []Ref
+	for _, ref := range missing.Want {
+		if _, wanted := all[ref.Kind][ref.Name]; wanted { // a member asks for nothing else
+			refs = append(refs, ref)
+			there[ref] = true
+		}
+	}
+	pending, err := r.send(ctx, m, refs, there)
+	if err != nil {
+		return err
+	}
+	m.SetSynced(true, append(missing.Pending, pending...))
+	r.version, r.compared, r.labels, r.at = version, true, m.Labels, time.Now()
+	return nil
+}
+
+// send sends objects, and what is to be deleted.
+func (r *round) send(ctx context.Context, m *cluster.Member, refs []Ref, there map[Ref]bool) (pending []cluster.Pending, err error) {
+	changes, err := r.Source.changes(ctx, refs, there)
+	if err != nil {
+		return nil, err
+	}
+	for some := range slices.Chunk(changes, batch) {
+		out := &Outcome{}
+		if err := r.ask(ctx, m, http.MethodPost, PathObjects, &Changes{Hub: r.Hub, Changes: some}, out); err != nil {
+			return nil, err
+		}
+		pending = append(pending, out.Pending...)
+	}
+	return pending, nil
+}
+
+// ask sends a request to a member, and reads its answer.
+func (r *round) ask(ctx context.Context, m *cluster.Member, method, path string, body, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode what a member cluster is asked: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "https://member"+path, bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	if body == nil {
+		req.Body, req.ContentLength = nil, 0
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := m.RoundTrip(req)
+	if err != nil {
+		return fmt.Errorf("ask the member cluster %q for %s: %w", m.Name, path, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("ask the member cluster %q for %s: %w", m.Name, path, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("ask the member cluster %q for %s: it answers %d: %.300s", m.Name, path, resp.StatusCode, answer)
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		return fmt.Errorf("ask the member cluster %q for %s: the answer can't be read: %w", m.Name, path, err)
+	}
+	return nil
+}
