@@ -10,6 +10,7 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN --mount=type=cache,target=/go/pkg/mod go mod download
 COPY cmd cmd
+COPY config config
 COPY pkg pkg
 ARG VERSION=dev
 ARG COMMIT=

@@ -26,6 +26,7 @@ import (
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/config"
+	"kapis.dev/ks-apiserver/pkg/controller/defaults"
 	"kapis.dev/ks-apiserver/pkg/controller/mirror"
 	"kapis.dev/ks-apiserver/pkg/controller/resourcequota"
 	"kapis.dev/ks-apiserver/pkg/controller/user"
@@ -169,11 +170,18 @@ func assemble(ctx context.Context, mgr manager.Manager, hooks *webhooks, cfg *co
 	if _, err := s.try(ctx); err != nil {
 		return nil, err
 	}
-	for _, r := range []manager.Runnable{s, &mirror.LegacyAdoption{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}, &user.Admin{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: Namespace,
-		Password: o.AdminPassword, PasswordFile: o.AdminPasswordFile,
-		Hash: user.Hash, Random: rand.Reader, Now: time.Now,
-	}} {
+	runnables := []manager.Runnable{s, &mirror.LegacyAdoption{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}}
+	if host(cfg) != "" || o.AdminPassword != "" || o.AdminPasswordFile != "" { // the users of a member are its hub's
+		runnables = append(runnables, &user.Admin{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: Namespace,
+			Password: o.AdminPassword, PasswordFile: o.AdminPasswordFile,
+			Hash: user.Hash, Random: rand.Reader, Now: time.Now,
+		})
+	}
+	if host(cfg) == "" {
+		runnables = append(runnables, &defaults.Runnable{Client: mgr.GetClient()})
+	}
+	for _, r := range runnables {
 		if err := mgr.Add(r); err != nil {
 			return nil, fmt.Errorf("make ready to run controllers: %w", err)
 		}
