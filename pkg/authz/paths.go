@@ -50,6 +50,10 @@ func DefaultPaths() []Path {
 		{Path: "/.well-known/oauth-authorization-server", Methods: getPages},
 		{Path: "/.well-known/oauth-authorization-server/*", Methods: getPages}, // of an issuer with a path (RFC 8414, 3.1)
 		{Path: "/static/images", Methods: form[1:], Authenticated: true},       // it authorizes writes of the theme itself
+		// Members prove who they are by a join token, or within the link.
+		{Path: "/fleet/join", Methods: form[1:]},
+		{Path: "/fleet/links/*", Methods: get},
+		{Path: "/fleet/direct", Methods: get},
 		{Path: "/version", Methods: get},
 		{Path: "/healthz", Methods: get},
 		{Path: "/healthz/*", Methods: get},

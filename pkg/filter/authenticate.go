@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,6 +43,30 @@ type Proxies interface {
 	Headers() []string
 	// HeaderPrefixes returns the beginnings of the names of further such headers.
 	HeaderPrefixes() []string
+}
+
+// AllProxies are several kinds of such peers as one.
+type AllProxies []Proxies
+
+// Trusts implements Proxies.
+func (all AllProxies) Trusts(r *http.Request) bool {
+	return slices.ContainsFunc(all, func(p Proxies) bool { return p.Trusts(r) })
+}
+
+// Headers implements Proxies.
+func (all AllProxies) Headers() (out []string) {
+	for _, p := range all {
+		out = append(out, p.Headers()...)
+	}
+	return out
+}
+
+// HeaderPrefixes implements Proxies.
+func (all AllProxies) HeaderPrefixes() (out []string) {
+	for _, p := range all {
+		out = append(out, p.HeaderPrefixes()...)
+	}
+	return out
 }
 
 // Wrap is the filter. The request that goes on has the user in its context, and no credentials: the Authorization header and the cookies

@@ -126,11 +126,11 @@ func (k *Kube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			k.upgradeHidden(w, r, info, x)
 			return
 		}
-		k.guarded(w, r, func(s *stream.Stream, r *http.Request) {
+		guarded(k.streams, w, r, func(s *stream.Stream, r *http.Request) {
 			k.upgrades.ServeHTTP(&tunnel{ResponseWriter: w, stream: s}, r)
 		})
 	case isLong(info, r.URL):
-		k.guarded(w, r, func(_ *stream.Stream, r *http.Request) { k.lasting.ServeHTTP(w, r) })
+		guarded(k.streams, w, r, func(_ *stream.Stream, r *http.Request) { k.lasting.ServeHTTP(w, r) })
 	default:
 		if redactionOf(info) != nil {
 			if err := checkPatch(r, info); err != nil {
@@ -142,9 +142,9 @@ func (k *Kube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// guarded passes on a long request.
-func (k *Kube) guarded(w http.ResponseWriter, r *http.Request, pass func(*stream.Stream, *http.Request)) {
-	s, again, err := k.streams.Over(w, r)
+// guarded passes on a long request, and ends it with the right to it.
+func guarded(by *stream.Guard, w http.ResponseWriter, r *http.Request, pass func(*stream.Stream, *http.Request)) {
+	s, again, err := by.Over(w, r)
 	if err != nil {
 		if request.IsUpgrade(r.Header) {
 			w.Header()["Connection"] = connClose

@@ -99,6 +99,9 @@ func TestWhatReadsUnredactedObjectsIsListed(t *testing.T) {
 		},
 		".RoundTrip(": {
 			"pkg/caller/caller.go":              "makes a Raw of it",
+			"pkg/cluster/fleetsync/syncer.go":   "tells a member what is to be there, and gets no object",
+			"pkg/cluster/link/hub.go":           "is the way to a member, which redacts what it answers",
+			"pkg/proxy/member.go":               "passes on what a member has redacted",
 			"pkg/kapis/dynamic/send.go":         "makes a Response of it",
 			"pkg/kapis/operations/jobs.go":      "asks for Jobs, of which nothing is hidden",
 			"pkg/kapis/gateway/pod.go":          "answers the log of a pod, which is no object",
