@@ -81,6 +81,9 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("assemble the server: %w", err)
 	}
+	if err := (memberships{s.components}).join(ctx, handler); err != nil {
+		return err
+	}
 	for _, ln := range s.listeners {
 		klog.InfoS("serving", "address", ln.Addr().String(), "version", version.Get().GitVersion)
 	}

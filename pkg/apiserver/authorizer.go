@@ -35,7 +35,7 @@ func (p *components) makeAuthorizer() error {
 		p.members = &tenant.Members{Rights: all[len(all)-len(modes):], Bound: p.rbac, Fleet: p.fleet()}
 		order.Members = p.members
 	}
-	p.may = order
+	p.may = p.hub.Entering(order)
 	return nil
 }
 

@@ -24,6 +24,8 @@ import (
 
 // chain lists the filters of a request, in the order in which they run.
 func (p *components) chain(answer http.Handler) http.Handler {
+	fleet := memberships{p}
+	members := fleet.filters()
 	return filter.Chain(answer,
 		filter.Observe(p.requests),
 		filter.Body(p.drain.started, filter.BodyStallTimeout),
@@ -32,18 +34,17 @@ func (p *components) chain(answer http.Handler) http.Handler {
 		filter.Info,
 		filter.Limit(filter.MaxBody, kapisterminal.IsUpload),
 		filter.Upgrade(p.ours()),
-		filter.Authentication{Authenticator: p.who, VerifiesItself: verifiesItself, Proxies: p.proxies, Source: p.accounts.sourceOf}.Wrap,
-		filter.Cluster(p.cfg.Multicluster.ClusterName, p.cfg.Multicluster.HostClusterName, "host"),
+		filter.Authentication{Authenticator: p.who, Proxies: fleet.peers(), Source: p.accounts.sourceOf,
+			VerifiesItself: func(r *request.Info) bool { return oauth.OwnsCredentials(r.Path) || fleet.owns(r.Path) }}.Wrap,
+		members.Cluster(p.cfg.Multicluster.ClusterName, p.cfg.Multicluster.HostClusterName, "host"),
 		filter.Authorize(p.may),
 		p.auditing().Begin,
 		recordings{p}.refusing().Wrap,
+		members.Pass,
 		filter.Route(p.kube),
 		filter.YAML,
 	)
 }
-
-// verifiesItself reports whether an endpoint verifies the Authorization header itself, so that the chain must not.
-func verifiesItself(r *request.Info) bool { return oauth.OwnsCredentials(r.Path) }
 
 // authenticator lists the authenticators, in the order of the configuration: the first one whose credential a request has decides.
 func (p *components) authenticator() authenticator.Request {
@@ -61,7 +62,10 @@ func (p *components) authenticator() authenticator.Request {
 		},
 		config.CredentialCertificate: p.holders,
 	}
-	all := make([]authenticator.Request, 0, len(by)+1)
+	all := make([]authenticator.Request, 0, len(by)+2)
+	if p.fromHub != nil {
+		all = append(all, p.fromHub) // on a link nothing else counts
+	}
 	for _, credential := range p.cfg.Authentication.Order {
 		all = append(all, by[credential])
 	}

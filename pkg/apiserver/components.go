@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,12 +22,15 @@ import (
 	"kapis.dev/ks-apiserver/pkg/admission"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	sessionv1alpha1 "kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/apiserver/fleet"
 	"kapis.dev/ks-apiserver/pkg/authn/apikey"
 	"kapis.dev/ks-apiserver/pkg/authn/clientcertificate"
+	authnfleet "kapis.dev/ks-apiserver/pkg/authn/fleet"
 	"kapis.dev/ks-apiserver/pkg/authn/requestheader"
 	"kapis.dev/ks-apiserver/pkg/authn/serviceaccount"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/authz/rbac"
+	"kapis.dev/ks-apiserver/pkg/cluster/agent"
 	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/filter"
 	"kapis.dev/ks-apiserver/pkg/gateway"
@@ -100,6 +104,9 @@ type components struct {
 	audit       *auditLog           // nil where it is off
 	recorder    *recording.Recorder // nil where terminals are not recorded
 	gateways    gateway.Backend
+	hub         *fleet.Hub                // nil where this server is the hub of no fleet
+	fromHub     *authnfleet.Authenticator // nil where it is no member
+	guest       atomic.Pointer[agent.Guest]
 
 	// feeds has each kind that this server itself watches, with whether it is known in full.
 	feeds []feed
@@ -121,7 +128,7 @@ func newComponents(ctx context.Context, cfg *config.Config, cluster *rest.Config
 			return err
 		},
 		p.makeClients, p.makeAudit, recordings{p}.open, p.makeStore, p.makeIdentity, p.makeProviders,
-		p.makeAccounts, p.makeLogin, p.makeProxy, p.follow, p.makeAggregated,
+		p.makeAccounts, p.makeLogin, memberships{p}.make, p.makeProxy, p.follow, p.makeAggregated,
 	} {
 		if err := step(ctx); err != nil {
 			return p, err
@@ -315,6 +322,7 @@ func (p *components) follow(context.Context) error {
 		feed{users, false, p.store.Feed(users, p.users)},
 		feed{sessions, false, p.store.Feed(sessions, p.sessions)})
 	p.followAccounts()
+	memberships{p}.follow()
 	return nil
 }
 

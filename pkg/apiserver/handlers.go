@@ -92,7 +92,7 @@ func (p routes) webServices() []*restful.WebService {
 	all = append(all, (&operations.V1alpha2{Kube: p.kube, Authorizer: p.may}).WebService())
 	all = append(all, terminals.WebService())
 	all = append(all, p.iamServices(kinds)...)
-	all = append(all, p.clusterService(kinds))
+	all = append(all, p.clusterServices(kinds)...)
 	all = append(all, p.tenantServices(kinds)...)
 	all = append(all, dynamic.WebServices(kinds)...)
 	return all
@@ -190,11 +190,15 @@ func (p routes) iamServices(kinds *dynamic.Handler) []*restful.WebService {
 	return []*restful.WebService{now, older}
 }
 
-// clusterService returns the routes of the labels of clusters, and those of the kinds of their group.
-func (p routes) clusterService(kinds *dynamic.Handler) *restful.WebService {
-	ws := (&kapiscluster.V1alpha1{Caches: p.store, AsCaller: p.caller(), Objects: kinds.Write}).WebService()
+// clusterServices returns the routes of members and of the labels of clusters, and those of the kinds of their group.
+func (p routes) clusterServices(kinds *dynamic.Handler) []*restful.WebService {
+	h := &kapiscluster.V1alpha1{Caches: p.store, AsCaller: p.caller(), Objects: kinds.Write}
+	if p.hub != nil {
+		h.Fleet = p.hub
+	}
+	ws := h.WebService()
 	kinds.Mount(ws)
-	return ws
+	return []*restful.WebService{ws, h.Tower()}
 }
 
 // ownSecret reads a Secret of this server's namespace by the right to list it; nil if there is none.
@@ -236,6 +240,7 @@ func (p routes) handler() (http.Handler, error) {
 func (p routes) answer(container *restful.Container, documents, kinds http.Handler) http.Handler {
 	healthy := health.Handler{Checks: readiness(p).checks}
 	metrics := promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{})
+	joins := memberships(p).joins()
 	gone := retired.New(func() retired.Kinds { return p.store.Catalog() })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = router.Canonical(r)
@@ -253,6 +258,8 @@ func (p routes) answer(container *restful.Container, documents, kinds http.Handl
 			documents.ServeHTTP(w, r)
 		case health.IsPath(path):
 			healthy.ServeHTTP(w, r)
+		case memberships(p).owns(path):
+			joins.ServeHTTP(w, r)
 		case discovery.IsPath(path):
 			kinds.ServeHTTP(w, r)
 		default:

@@ -25,6 +25,8 @@ type Config struct {
 	Authorization Authorization `json:"authorization"`
 	// Multicluster is what this cluster is in a fleet.
 	Multicluster Multicluster `json:"multicluster"`
+	// Fleet joins several clusters.
+	Fleet Fleet `json:"fleet"`
 	// Resources is what lists of objects serve.
 	Resources Resources `json:"resources"`
 	// Egress limits what this server connects to for users.
@@ -232,8 +234,10 @@ type Multicluster struct {
 	// ClusterName is this cluster's name; hostClusterName on the host.
 	ClusterName string `json:"clusterName"`
 
+	// ProxyPublishAddress is the https address at which members of the fleet reach this server; authentication.issuer.url.
+	ProxyPublishAddress string `json:"proxyPublishAddress"`
+
 	ProxyPublishService           any `json:"proxyPublishService" config:"unread"`
-	ProxyPublishAddress           any `json:"proxyPublishAddress" config:"unread"`
 	AgentImage                    any `json:"agentImage" config:"unread"`
 	ClusterControllerResyncPeriod any `json:"clusterControllerResyncPeriod" config:"unread"`
 	ChartPath                     any `json:"chartPath" config:"unread"`
@@ -371,6 +375,7 @@ func Default() *Config {
 			EventBatchSize: 100, EventBatchInterval: Duration(3 * time.Second),
 		},
 		Multicluster: Multicluster{ClusterRole: "host", HostClusterName: "host"},
+		Fleet:        Fleet{Agent: FleetAgent{APIServerImage: "ks-apiserver:latest", ControllerManagerImage: "ks-controller-manager:latest"}},
 		Terminal: Terminal{IdleTimeout: Duration(30 * time.Minute), MaxDuration: Duration(8 * time.Hour), Files: true, UploadFileLimit: 100 << 20,
 			Node:      TerminalNode{Timeout: Seconds(10 * time.Minute), Profile: "sysadmin"},
 			Kubectl:   TerminalKubectl{Timeout: Seconds(2 * time.Minute)},

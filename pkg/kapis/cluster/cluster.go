@@ -29,6 +29,8 @@ type V1alpha1 struct {
 	Caches Caches
 	// AsCaller reads and writes each Label as the caller, by the caller's right to that Label.
 	AsCaller caller.Client
+	// Fleet is the hub; nil where this server is none.
+	Fleet Fleet
 	// Objects answers a write whose body is a Label, as every kind is written.
 	Objects web.Handler
 }
@@ -59,6 +61,7 @@ func (h *V1alpha1) WebService() *restful.WebService {
 		Writes(clusterv1alpha1.Label{}))
 	ws.Route(ws.POST("/" + labelBindings).To(web.Handle(h.bind)).Operation("bindingClusters").
 		Doc("Put labels on clusters, as the caller"))
+	h.agentRoutes(ws)
 	return ws
 }
 

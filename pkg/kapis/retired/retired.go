@@ -41,7 +41,6 @@ const (
 	edge         = "there are no edge nodes here other than nodes: they are at /api/v1/nodes"
 	networks     = "this server has no network routes of its own: NetworkPolicies are at /apis/networking.k8s.io/v1"
 	metering     = "this server does no metering: resource quotas show what is used"
-	oneCluster   = "this server serves one cluster, and can't add another"
 	images       = "images are not built here"
 )
 
@@ -62,34 +61,31 @@ func New(kinds func() Kinds) *Table {
 	const tenant, iam, cluster, resources = "tenant.kubesphere.io", "iam.kubesphere.io", "cluster.kubesphere.io", "resources.kubesphere.io"
 	for k, sentence := range map[key]string{
 		{group: tenant, resource: "logs"}: logs, {group: tenant, resource: "events"}: logs, {group: tenant, resource: "metering"}: metering,
-		{group: iam, resource: "devops"}:                                  devops,
-		{group: cluster, resource: "clusters", name: "validation"}:        oneCluster,
-		{group: cluster, resource: "clusters", subresource: "kubeconfig"}: oneCluster,
-		{group: cluster, resource: "clusters", subresource: "agent"}:      oneCluster,
-		{group: resources, resource: "devopsprojects"}:                    devops,
-		{group: resources, resource: "s2ibuilders"}:                       images,
-		{group: resources, resource: "s2ibuildertemplates"}:               images,
-		{group: resources, resource: "s2iruns"}:                           images,
-		{group: resources, resource: "dashboards"}:                        monitoring,
-		{group: resources, resource: "clusterdashboards"}:                 monitoring,
-		{group: resources, resource: "notificationconfigs"}:               notification,
-		{group: resources, resource: "notificationreceivers"}:             notification,
-		{group: resources, resource: "ippools"}:                           networks,
-		{group: resources, resource: "helmapplications"}:                  apps,
-		{group: resources, resource: "helmapplicationversions"}:           apps,
-		{group: resources, resource: "helmcategories"}:                    apps,
-		{group: resources, resource: "helmreleases"}:                      apps,
-		{group: resources, resource: "helmrepos"}:                         apps,
-		{group: resources, resource: "federatednamespaces"}:               federation,
-		{group: resources, resource: "federateddeployments"}:              federation,
-		{group: resources, resource: "federatedstatefulsets"}:             federation,
-		{group: resources, resource: "federatedservices"}:                 federation,
-		{group: resources, resource: "federatedingresses"}:                federation,
-		{group: resources, resource: "federatedconfigmaps"}:               federation,
-		{group: resources, resource: "federatedsecrets"}:                  federation,
-		{group: resources, resource: "federatedapplications"}:             federation,
-		{group: resources, resource: "federatedpersistentvolumeclaims"}:   federation,
-		{group: resources, resource: "federatedworkspacerolebindings"}:    federation,
+		{group: iam, resource: "devops"}:                                devops,
+		{group: resources, resource: "devopsprojects"}:                  devops,
+		{group: resources, resource: "s2ibuilders"}:                     images,
+		{group: resources, resource: "s2ibuildertemplates"}:             images,
+		{group: resources, resource: "s2iruns"}:                         images,
+		{group: resources, resource: "dashboards"}:                      monitoring,
+		{group: resources, resource: "clusterdashboards"}:               monitoring,
+		{group: resources, resource: "notificationconfigs"}:             notification,
+		{group: resources, resource: "notificationreceivers"}:           notification,
+		{group: resources, resource: "ippools"}:                         networks,
+		{group: resources, resource: "helmapplications"}:                apps,
+		{group: resources, resource: "helmapplicationversions"}:         apps,
+		{group: resources, resource: "helmcategories"}:                  apps,
+		{group: resources, resource: "helmreleases"}:                    apps,
+		{group: resources, resource: "helmrepos"}:                       apps,
+		{group: resources, resource: "federatednamespaces"}:             federation,
+		{group: resources, resource: "federateddeployments"}:            federation,
+		{group: resources, resource: "federatedstatefulsets"}:           federation,
+		{group: resources, resource: "federatedservices"}:               federation,
+		{group: resources, resource: "federatedingresses"}:              federation,
+		{group: resources, resource: "federatedconfigmaps"}:             federation,
+		{group: resources, resource: "federatedsecrets"}:                federation,
+		{group: resources, resource: "federatedapplications"}:           federation,
+		{group: resources, resource: "federatedpersistentvolumeclaims"}: federation,
+		{group: resources, resource: "federatedworkspacerolebindings"}:  federation,
 	} {
 		t.sentences[k] = sentence
 	}

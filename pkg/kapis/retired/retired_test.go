@@ -40,9 +40,6 @@ func TestWhatIsRetiredSaysSo(t *testing.T) {
 		"GET /kapis/tenant.kubesphere.io/v1alpha2/metering/hierarchy":                   "metering",
 		"GET /kapis/iam.kubesphere.io/v1alpha2/devops/d/members":                        "DevOps",
 		"DELETE /kapis/iam.kubesphere.io/v1alpha2/devops/d/roles/r":                     "DevOps",
-		"POST /kapis/cluster.kubesphere.io/v1alpha1/clusters/validation":                "one cluster",
-		"PUT /kapis/cluster.kubesphere.io/v1alpha1/clusters/a/kubeconfig":               "one cluster",
-		"GET /kapis/cluster.kubesphere.io/v1alpha1/clusters/a/agent/deployment":         "one cluster",
 		"GET /kapis/resources.kubesphere.io/v1alpha3/namespaces/a/federateddeployments": "federated",
 		"GET /kapis/resources.kubesphere.io/v1alpha3/devopsprojects":                    "DevOps",
 	} {

@@ -1,0 +1,61 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"k8s.io/client-go/rest"
+
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/cluster/direct"
+	"kapis.dev/ks-apiserver/pkg/egress"
+	"kapis.dev/ks-apiserver/pkg/store/index"
+)
+
+// dialed returns what lets requests to kube-apiservers of members dial only what users may reach: the address is a user's.
+func dialed(allowLoopback bool) func(*rest.Config) {
+	t := egress.NewTransport(egress.Options{AllowLoopback: allowLoopback})
+	return func(c *rest.Config) {
+		c.Dial, c.Proxy = t.DialContext, func(*http.Request) (*url.URL, error) { return nil, nil }
+	}
+}
+
+// toEndpoints returns the transport to addresses of members. Who answers there proves itself within the link.
+func toEndpoints(allowLoopback bool) *http.Transport {
+	t := egress.NewTransport(egress.Options{AllowLoopback: allowLoopback, SkipVerify: true})
+	t.ForceAttemptHTTP2 = false // WebSockets
+	t.TLSClientConfig.NextProtos = []string{"http/1.1"}
+	return t
+}
+
+// Check returns each check that a kubeconfig fails for the Cluster of a name, and the identity of the cluster that it leads to.
+func (h *Hub) Check(ctx context.Context, name string, kubeconfig []byte) (uid string, findings []direct.Finding, err error) {
+	c, err := direct.Parse(kubeconfig, h.dialing.Transport)
+	if err != nil {
+		return "", []direct.Finding{{Check: "kubeconfig", Found: err.Error()}}, nil
+	}
+	known := direct.Known{Hub: h.UID, Host: h.Host, Members: map[string]string{}}
+	all, err := h.enter.clusters.Store.Snapshot(ctx, ClustersKind)
+	if err != nil {
+		return "", nil, err
+	}
+	all.ByName(index.All()).Walk(0, false, func(ref *index.Ref) bool {
+		o := &clusterv1alpha1.Cluster{}
+		if err = json.Unmarshal([]byte(all.Record(ref).JSON.String()), o); err != nil {
+			err = fmt.Errorf("read the cluster %q: %w", ref.Name, err)
+			return false
+		}
+		if o.Status.UID != "" {
+			known.Members[string(o.Status.UID)] = o.Name
+		}
+		return true
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	uid, findings = direct.Check(ctx, c, name, known)
+	return uid, findings, nil
+}

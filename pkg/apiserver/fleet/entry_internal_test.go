@@ -1,0 +1,73 @@
+package fleet
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/cluster"
+	"kapis.dev/ks-apiserver/pkg/cluster/hub"
+	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/tenant"
+)
+
+// grants are the global roles of users, and places the workspaces that they are bound in.
+type (
+	grants map[string][]authz.Grant
+	places map[string][]string
+)
+
+func (g grants) Held(u user.Info, at authz.BindingScope) []authz.Grant {
+	if at.Scope != request.Global {
+		return nil
+	}
+	everybody := authz.Grant{Role: authz.RoleRef{Name: "authenticated"}, Subject: rbacv1.Subject{Kind: "Group", Name: "system:authenticated"}}
+	return append([]authz.Grant{everybody}, g[u.GetName()]...)
+}
+
+func (p places) Memberships(u user.Info) (*authz.PartialList, bool) {
+	return authz.NewPartialList(nil, p[u.GetName()]), true
+}
+
+// F14: who enters a member, and why; a role that everybody holds, or one on the hub itself, opens none.
+func TestWhoEntersAMember(t *testing.T) {
+	caches := kapistest.NewAccounts(t, map[string][]any{"/apis/tenant.kubesphere.io/v1beta1/workspacetemplates": {
+		`{"metadata":{"name":"here","uid":"1","resourceVersion":"5"},"spec":{"placement":{"clusters":[{"name":"m1"}]}}}`,
+		`{"metadata":{"name":"there","uid":"2","resourceVersion":"5"},"spec":{"placement":{"clusters":[{"name":"m2"}]}}}`}})
+	members := &cluster.Members{Host: "host", Now: time.Now}
+	for _, raw := range []string{`{"metadata":{"name":"m1","uid":"u1"},"spec":{"enable":true}}`,
+		`{"metadata":{"name":"open","uid":"u2","labels":{"cluster.kubesphere.io/visibility":"public"}},"spec":{"enable":true}}`} {
+		name := "m1"
+		if strings.Contains(raw, "open") {
+			name = "open"
+		}
+		members.Set(&store.Object{Name: name, Raw: []byte(raw)})
+	}
+	members.ByName("m1").SetBound([]string{"local"})
+	h := &Hub{Hub: &hub.Hub{Members: members}, enter: entry{members,
+		grants{"boss": {{Role: authz.RoleRef{Name: "platform-admin"}, Subject: rbacv1.Subject{Kind: "User", Name: "boss"}}},
+			"team": {{Role: authz.RoleRef{Name: "viewer"}, Subject: rbacv1.Subject{Kind: "Group", Name: "devs"}}}},
+		places{"tenant": {"here", "gone"}, "neighbour": {"there"}}, &tenant.Clusters{Store: caches, Host: "host"}}}
+	next := authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
+		return authz.Allow("next", ""), nil
+	})
+	for _, x := range []struct{ name, cluster, want string }{
+		{"boss", "m1", "platform-admin"}, {"team", "m1", "viewer"}, {"local", "m1", "bound there"}, {"tenant", "m1", "placed there"},
+		{"neighbour", "m1", ""}, {"nobody", "m1", ""}, {"nobody", "open", "public"}, {"local", "open", "public"}, {"nobody", "host", "next"}, {"nobody", "", "next"},
+	} {
+		d, err := h.Entering(next).Authorize(t.Context(), &user.DefaultInfo{Name: x.name}, &request.Info{Cluster: x.cluster})
+		if err != nil || d.Allowed() != (x.want != "") || !strings.Contains(d.Reason, x.want) {
+			t.Errorf("%s at %q: %+v, %v, want %q", x.name, x.cluster, d, err, x.want)
+		}
+	}
+	if d, err := h.Entering(next).Authorize(t.Context(), nil, &request.Info{Cluster: "m1"}); err != nil || d.Allowed() {
+		t.Errorf("nobody at all: %+v, %v", d, err)
+	}
+}

@@ -1,0 +1,123 @@
+package apiserver
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/apiserver/fleet"
+	authnfleet "kapis.dev/ks-apiserver/pkg/authn/fleet"
+	"kapis.dev/ks-apiserver/pkg/cluster/deployment"
+	"kapis.dev/ks-apiserver/pkg/cluster/join"
+	"kapis.dev/ks-apiserver/pkg/filter"
+	"kapis.dev/ks-apiserver/pkg/proxy"
+)
+
+// memberships are those of this cluster: its members where it is a hub, and its own where it is a member.
+type memberships struct{ *components }
+
+// make makes the hub of a fleet, and the way in which a member knows its callers.
+func (p memberships) make(ctx context.Context) (err error) {
+	if p.isMember() {
+		p.fromHub = &authnfleet.Authenticator{Local: p.users.FleetUIDOf}
+	}
+	if p.cfg.Fleet.Enabled {
+		if p.hub, err = fleet.NewHub(ctx, p.options(), p.rbac, p.rbac); err == nil {
+			p.metrics.MustRegister(p.hub.Members)
+			p.running.Go(func() { p.hub.Run(ctx) })
+		}
+	}
+	return err
+}
+
+func (p memberships) options() fleet.Options {
+	agent := p.cfg.Fleet.Agent
+	return fleet.Options{Client: p.client, Cluster: p.cluster, Caches: p.store, Namespace: namespace,
+		AllowLoopback: p.cfg.Egress.AllowLoopback, Drain: p.drain.started,
+		Host: p.cfg.Multicluster.HostClusterName, CAFile: cmp.Or(agent.CAFile, p.cfg.Kubeconfig.CertificateAuthority), Agent: deployment.Options{
+			Hub:            cmp.Or(p.cfg.Multicluster.ProxyPublishAddress, p.cfg.Authentication.Issuer.URL),
+			APIServerImage: agent.APIServerImage, ControllerManagerImage: agent.ControllerManagerImage}}
+}
+
+// follow feeds the hub.
+func (p memberships) follow() {
+	if p.hub == nil {
+		return
+	}
+	var all []func() error
+	for gvr, sink := range p.hub.Sinks() {
+		synced := p.store.Feed(gvr, sink)
+		p.feeds, all = append(p.feeds, feed{gvr, false, synced}), append(all, synced)
+	}
+	p.hub.Fed(func() error {
+		for _, synced := range all {
+			if err := synced(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// join keeps this cluster in the fleet of its hub, whose requests handler answers, if it is to be a member of one.
+func (p memberships) join(ctx context.Context, handler http.Handler) error {
+	way := p.cfg.Fleet.Hub
+	switch {
+	case !p.isMember():
+		return nil
+	case way.URL == "":
+		guest, err := fleet.NewGuest(ctx, p.options(), p.kubernetes.GitVersion, handler)
+		if err == nil {
+			p.guest.Store(guest)
+			p.running.Go(func() { guest.Run(ctx) })
+		}
+		return err
+	}
+	member, err := fleet.NewMember(ctx, p.options(), fleet.Way(way), p.kubernetes.GitVersion, handler)
+	if err == nil {
+		p.running.Go(func() { member.Run(ctx) })
+	}
+	return err
+}
+
+// filters pass requests on to members; nil where there are none.
+func (p memberships) filters() *filter.Members {
+	if p.hub == nil {
+		return nil
+	}
+	return &filter.Members{Has: p.hub.Has, Handler: proxy.NewMembers(p.hub.Members.ByName, p.streams),
+		MayList: func(ctx context.Context, u user.Info) bool { return p.hub.MayList(ctx, p.may, u) }}
+}
+
+// isMember reports whether this cluster is to be a member of a fleet.
+func (p memberships) isMember() bool { return p.cfg.Multicluster.ClusterRole == "member" }
+
+// owns reports whether a path is for clusters that are nobody yet, or for a hub that dials this member.
+func (p memberships) owns(path string) bool {
+	return p.hub.Owns(path) || p.fromHub != nil && path == join.PathDirect
+}
+
+// joins answers clusters that are nobody yet, and a hub that dials this member.
+func (p memberships) joins() http.Handler {
+	if p.hub != nil {
+		return p.hub.Joins(p.drain.started)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		guest := p.guest.Load()
+		if guest == nil {
+			http.NotFound(w, r)
+			return
+		}
+		guest.ServeHTTP(w, r)
+	})
+}
+
+// peers are whose headers name users.
+func (p memberships) peers() filter.Proxies {
+	if p.fromHub == nil {
+		return p.proxies
+	}
+	return filter.AllProxies{p.proxies, p.fromHub}
+}
