@@ -58,11 +58,11 @@ plan:
 	$(if $(KUBECONFIG),, 2. builds a Kubernetes control plane$(if $(WITH_NODE), and a node), up to 10 minutes the first time;) then starts in half a minute"
 
 .PHONY: run
-run: plan build ## start a local control plane (or use KUBECONFIG=<file>) and both binaries; Ctrl-C stops them
+run: plan build ## start a local control plane (or use KUBECONFIG=<file>) and both binaries, and MEMBERS=1 or 2 clusters more; Ctrl-C stops them
 	@$(if $(KUBECONFIG),,tools/dev/build.sh $(BIN))
 	@$(if $(KUBECONFIG),,$(if $(WITH_NODE),hack/real-node.sh $(BIN)))
 	@$(GO_BUILD) -o $(BIN)/run ./tools/run
-	@exec $(BIN)/run --dir $(DEV_DIR) --bin $(BIN) --port $(PORT) --tls-port $(TLS_PORT) $(if $(KUBECONFIG),--kubeconfig $(KUBECONFIG)) $(if $(WITH_NODE),--node real)
+	@exec $(BIN)/run --dir $(DEV_DIR) --bin $(BIN) --port $(PORT) --tls-port $(TLS_PORT) $(if $(KUBECONFIG),--kubeconfig $(KUBECONFIG)) $(if $(WITH_NODE),--node real) $(if $(MEMBERS),--members $(MEMBERS))
 
 .PHONY: dev-up
 dev-up: ## start the control plane alone, in the background; NODE=real (also of run) adds a node with real containers

@@ -32,8 +32,19 @@ kubeconfig:
   server: {{.Server}}
   certificateAuthority: {{.Authority}}
 multicluster:
+{{- if .Member}}
+  clusterRole: member
+{{- else}}
   clusterRole: host
   hostClusterName: host
+{{- end}}
+{{- if .Hub}}
+fleet:
+  hub: {url: {{.Hub}}, caFile: {{.HubCA}}, tokenFile: {{.Token}}}
+{{- else if .Members}}
+fleet:
+  enabled: true
+{{- end}}
 `))
 
 // identities are the names that the programs have at kube-apiserver, with just the rights of config/rbac.
@@ -42,8 +53,11 @@ var identities = []string{"ks-apiserver", "ks-controller-manager"}
 // writeConfiguration writes everything that the product's programs read.
 func (s *session) writeConfiguration(ctx context.Context) error {
 	var b bytes.Buffer
-	if err := configuration.Execute(&b, struct{ Issuer, Server, Authority string }{s.issuer(), s.tlsURL(),
-		strconv.Quote(s.path("tls-ca.crt"))}); err != nil {
+	if err := configuration.Execute(&b, struct {
+		Issuer, Server, Authority, Hub, HubCA, Token string
+		Member, Members                              bool
+	}{s.issuer(), s.tlsURL(), strconv.Quote(s.path("tls-ca.crt")), s.hub.url, strconv.Quote(s.hub.ca), strconv.Quote(s.hub.token),
+		s.member, s.members > 0}); err != nil {
 		return fmt.Errorf("fill in the configuration: %w", err)
 	}
 	if err := writeFile(s.path("kubesphere.yaml"), b.Bytes(), 0o600); err != nil {

@@ -29,6 +29,11 @@ type options struct {
 	adminPassword string
 	// verbosity is the log level of both programs.
 	verbosity int
+	// members is how many clusters more are started, and joined to this one.
+	members int
+	// member says that this one is a member of a fleet, and hub where it joins; without an address a hub invites it.
+	member bool
+	hub    membership
 }
 
 func main() {
@@ -59,6 +64,11 @@ func parse(args []string, adminPassword string) (options, error) {
 	f.IntVar(&o.port, "port", 9090, "HTTP port of ks-apiserver on 127.0.0.1")
 	f.IntVar(&o.tlsPort, "tls-port", 9443, "HTTPS port of ks-apiserver on 127.0.0.1")
 	f.IntVar(&o.verbosity, "v", 0, "log level of ks-apiserver and ks-controller-manager")
+	f.IntVar(&o.members, "members", 0, "how many clusters more to start, and to join to this one: 0 to 2")
+	f.BoolVar(&o.member, "member", false, "be a member of a fleet, which a hub invites or --hub joins")
+	f.StringVar(&o.hub.url, "hub", "", "https `address` of the hub that this cluster joins as a member")
+	f.StringVar(&o.hub.ca, "hub-ca", "", "`file` with the authority of the hub's certificate")
+	f.StringVar(&o.hub.token, "join-token", "", "`file` with the join token")
 	f.StringVar(&o.adminPassword, "admin-password", adminPassword,
 		"password of the user admin (default $ADMIN_PASSWORD, which ps does not show; else one is made)")
 	f.SetOutput(io.Discard) // an error is one line
@@ -78,12 +88,15 @@ func parse(args []string, adminPassword string) (options, error) {
 	if o.node != "" && o.node != "real" {
 		return options{}, fmt.Errorf("--node %s is not known: --node real, or none", o.node)
 	}
+	if o.members < 0 || o.members > len(memberNames) || o.members > 0 && (o.kubeconfig != "" || o.member) {
+		return options{}, fmt.Errorf("--members %d: 0 to %d, of the development control plane", o.members, len(memberNames))
+	}
 	if o.adminPassword != "" {
 		if err := checkPassword(o.adminPassword); err != nil {
 			return options{}, err
 		}
 	}
-	for _, path := range []*string{&o.kubeconfig, &o.dir, &o.bin, &o.repo} {
+	for _, path := range []*string{&o.kubeconfig, &o.dir, &o.bin, &o.repo, &o.hub.ca, &o.hub.token} {
 		if *path == "" {
 			continue
 		}
@@ -165,7 +178,9 @@ func (s *session) run(ctx context.Context) (err error) {
 		return err
 	}
 	s.say("READY %s %s", s.url(), s.tlsURL())
-	go s.keepLoggedIn(ctx, login)
+	if !s.member {
+		go s.keepLoggedIn(ctx, login)
+	}
 	select {
 	case <-ctx.Done():
 		s.say("stopping")
@@ -190,6 +205,9 @@ func (s *session) start(ctx context.Context) (login, error) {
 	if err := s.install(ctx); err != nil {
 		return login{}, err
 	}
+	if s.member {
+		return login{}, s.startMember(ctx)
+	}
 	password, fresh, err := s.ensurePassword()
 	if err != nil {
 		return login{}, err
@@ -205,6 +223,9 @@ func (s *session) start(ctx context.Context) (login, error) {
 		return login{}, err
 	}
 	if err := s.writeKubeconfig(l); err != nil {
+		return login{}, err
+	}
+	if err := s.startMembers(ctx, l); err != nil {
 		return login{}, err
 	}
 	s.explain(password, fresh)

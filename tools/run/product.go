@@ -33,9 +33,11 @@ func (s *session) startProduct(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if !s.member { // a member has no users of its own
+		hooks = append(hooks, "--admin-password-file", s.path("admin-password"))
+	}
 	err = s.launch("ks-controller-manager", managerGrace, nil, s.program("ks-controller-manager"), append(hooks,
 		"--config", s.path("kubesphere.yaml"), "--kubeconfig", s.identity("ks-controller-manager"),
-		"--admin-password-file", s.path("admin-password"),
 		// An existing cluster may have a leader already. In our own, a pause of kube-apiserver would end the only one.
 		"--leader-elect="+strconv.FormatBool(s.kubeconfig != ""),
 		"--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0", s.logLevel())...)
