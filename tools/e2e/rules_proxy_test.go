@@ -15,10 +15,8 @@ var proxyRules = []rules.Rule{
 		"passed on"},
 	{"S20", "addresses that a tenant chooses, of container registries and Git servers, reach neither this machine nor a metadata service, whatever a " +
 		"name resolves to: they are refused when they are dialled"},
-	{"S21", "kube-apiserver, registries, Git servers and identity providers are sent nothing before their certificates were verified; there are no " +
-		"member clusters yet"},
-	{"S22", "headers that carried identities and queries between clusters are nothing here, and a dry run is one however it is said; there are no " +
-		"member clusters yet"},
+	{"S21", "kube-apiserver, registries, Git servers and identity providers are sent nothing before their certificates were verified; members of a fleet: rules-fleet.md"},
+	{"S22", "headers that carried identities and queries between clusters are nothing here, and a dry run is one however it is said; members of a fleet: rules-fleet.md"},
 	{"S23", "however a path is written it is authorized and sent on as one and the same, or refused"},
 	{"S24", "a request to upgrade has no body, length or expectation; and two lengths make no second request"},
 	{"S25", "a stored credential is used for those alone who may read it: others are refused before anything is dialled"},
