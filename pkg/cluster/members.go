@@ -46,6 +46,8 @@ type Members struct {
 	Host string
 	// Follow runs while a member is linked, until ctx ends; nil for nothing.
 	Follow func(ctx context.Context, m *Member)
+	// Found is called, without a lock, for a Cluster that is not initialized; nil for nothing.
+	Found func(*Member)
 	// Changed is called, without a lock, when the first link of a member is open and when the last one has ended; nil for nothing.
 	Changed func(*Member)
 	Now     func() time.Time
@@ -60,9 +62,9 @@ type Member struct {
 	Name, UID string
 	// Trouble says why no request is to be sent there, "" for none.
 	Trouble string
-	// Labels are those of the Cluster, and Leaving says that it is being deleted.
-	Labels  map[string]string
-	Leaving bool
+	// Labels are those of the Cluster, Leaving says that it is being deleted, and Initialized that its condition of that name is true.
+	Labels               map[string]string
+	Leaving, Initialized bool
 
 	connection clusterv1alpha1.Connection
 	state      *links
@@ -107,11 +109,22 @@ func (m *Members) Set(o *store.Object) {
 		m.Delete("", c.Name)
 		return
 	}
+	initialized := slices.ContainsFunc(c.Status.Conditions, func(c clusterv1alpha1.ClusterCondition) bool {
+		return c.Type == clusterv1alpha1.ClusterInitialized && c.Status == corev1.ConditionTrue
+	})
 	next := &Member{Name: c.Name, UID: string(c.UID), Trouble: trouble(c), Labels: c.Labels, Leaving: !c.DeletionTimestamp.IsZero(),
-		connection: c.Spec.Connection}
+		Initialized: initialized, connection: c.Spec.Connection}
+	m.replace(next)
+	if !initialized && m.Found != nil {
+		m.Found(next)
+	}
+}
+
+// replace puts a member in the place of what its Cluster was.
+func (m *Members) replace(next *Member) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	old := m.byName[c.Name]
+	old := m.byName[next.Name]
 	switch {
 	case old != nil && old.UID == next.UID:
 		next.state = old.state

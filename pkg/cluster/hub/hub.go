@@ -75,7 +75,7 @@ type Hub struct {
 func New(o Options) *Hub {
 	h := &Hub{Options: o, changes: make(chan string, 1024), failures: map[string]string{}}
 	h.tokens = join.Tokens{Key: func() ([]byte, error) { return o.Authority.Derive("join tokens") }, Now: o.Now}
-	h.Members = &cluster.Members{Host: o.Host, Now: o.Now, Changed: h.changed, Identity: link.Identity{
+	h.Members = &cluster.Members{Host: o.Host, Now: o.Now, Changed: h.changed, Found: h.changed, Identity: link.Identity{
 		Certificate: func() (*tls.Certificate, error) { return o.Authority.Certificate(nil) }, Authorities: o.Authority.Pool,
 	}}
 	return h
@@ -348,8 +348,10 @@ func (h *Hub) record(ctx context.Context, uid string) error {
 		return nil
 	}
 	linked, since := m.Linked()
-	if !linked && h.Now().Sub(since) < missed {
-		return nil // it may be back soon, or be linked to another replica
+	// Without a link it may be back soon, or be linked to another replica.
+	settled := linked || h.Now().Sub(since) >= missed
+	if !settled && m.Initialized {
+		return nil
 	}
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		raw, err := h.Clusters.Get(ctx, m.Name, metav1.GetOptions{})
@@ -363,26 +365,45 @@ func (h *Hub) record(ctx context.Context, uid string) error {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, c); err != nil {
 			return fmt.Errorf("read the cluster %q: %w", m.Name, err)
 		}
-		if string(c.UID) != uid || c.Status.UID == "" && !m.Direct() {
-			return nil // it has not joined yet, which its page says
+		if string(c.UID) != uid {
+			return nil
 		}
-		to, reason, message := corev1.ConditionTrue, "Linked", "The cluster is linked to this server."
-		if !linked {
-			to, reason = corev1.ConditionFalse, "NoLink"
-			message = "The cluster has had no link to this server since " + since.UTC().Format(time.RFC3339) +
-				": see the log of its ks-apiserver, and whether it reaches this server."
-			if m.Direct() {
-				message = "The cluster is not linked: " + h.failure(uid)
-			}
-		}
-		changed := false
-		for _, of := range []clusterv1alpha1.ClusterConditionType{clusterv1alpha1.ClusterAgentAvailable, clusterv1alpha1.ClusterKSCoreReady,
-			clusterv1alpha1.ClusterReady} {
-			changed = h.set(c, of, to, reason, message) || changed
+		changed := h.initialize(c)
+		if settled && (c.Status.UID != "" || m.Direct()) { // one that dials has not joined yet, which its page says
+			changed = h.setLinked(c, m, linked, since) || changed
 		}
 		if !changed {
 			return nil
 		}
 		return h.write(ctx, c)
 	})
+}
+
+// initialize says that a cluster can join: pages show then how.
+func (h *Hub) initialize(c *clusterv1alpha1.Cluster) bool {
+	if slices.ContainsFunc(c.Status.Conditions, func(c clusterv1alpha1.ClusterCondition) bool {
+		return c.Type == clusterv1alpha1.ClusterInitialized && c.Status == corev1.ConditionTrue
+	}) {
+		return false
+	}
+	return h.set(c, clusterv1alpha1.ClusterInitialized, corev1.ConditionTrue, "Known",
+		"The cluster can join: by what its agent/deployment answers where it dials this server, else this server invites it.")
+}
+
+// setLinked says whether a member is linked.
+func (h *Hub) setLinked(c *clusterv1alpha1.Cluster, m *cluster.Member, linked bool, since time.Time) (changed bool) {
+	to, reason, message := corev1.ConditionTrue, "Linked", "The cluster is linked to this server."
+	if !linked {
+		to, reason = corev1.ConditionFalse, "NoLink"
+		message = "The cluster has had no link to this server since " + since.UTC().Format(time.RFC3339) +
+			": see the log of its ks-apiserver, and whether it reaches this server."
+		if m.Direct() {
+			message = "The cluster is not linked: " + h.failure(m.UID)
+		}
+	}
+	for _, of := range []clusterv1alpha1.ClusterConditionType{clusterv1alpha1.ClusterAgentAvailable, clusterv1alpha1.ClusterKSCoreReady,
+		clusterv1alpha1.ClusterReady} {
+		changed = h.set(c, of, to, reason, message) || changed
+	}
+	return changed
 }

@@ -350,6 +350,31 @@ func TestAJoinTokenCountsOnce(t *testing.T) {
 	nobody.must(t, http.StatusGone, http.MethodGet, "/fleet/links/no-such-uid", nil)
 }
 
+// F29: a page that adds a cluster waits for Initialized, and then shows what is to be applied; until the cluster has joined it takes no request.
+func TestAClusterIsShownBeforeItJoins(t *testing.T) {
+	a := admin(t)
+	a.must(t, http.StatusCreated, http.MethodPost, clusters, obj{"apiVersion": "cluster.kubesphere.io/v1alpha1", "kind": "Cluster",
+		"metadata": obj{"name": "waiting"}, "spec": obj{"enable": true, "connection": obj{"type": "proxy"}}})
+	eventually(t, "the cluster can join", func(context.Context) error {
+		var c struct {
+			Status struct {
+				Conditions []struct{ Type, Status string }
+			}
+		}
+		if err := json.Unmarshal([]byte(a.must(t, http.StatusOK, http.MethodGet, clusters+"/waiting", nil)), &c); err != nil {
+			return err
+		}
+		if len(c.Status.Conditions) != 1 || c.Status.Conditions[0].Type != "Initialized" || c.Status.Conditions[0].Status != "True" {
+			return fmt.Errorf("its conditions are %v", c.Status.Conditions)
+		}
+		return nil
+	})
+	a.must(t, http.StatusOK, http.MethodGet, kapis+"/waiting/agent/deployment", nil)
+	a.must(t, http.StatusServiceUnavailable, http.MethodGet, "/clusters/waiting/api/v1/nodes", nil)
+	a.must(t, http.StatusOK, http.MethodDelete, clusters+"/waiting", nil)
+	a.becomes(t, patience, http.StatusBadRequest, http.MethodGet, "/clusters/waiting/api/v1/nodes", nil)
+}
+
 // F11, F31: what can't join is said, with each check that failed, and nothing is written.
 func TestAKubeconfigIsCheckedBeforeItCounts(t *testing.T) {
 	a := admin(t)
