@@ -16,7 +16,7 @@ import (
 const (
 	// PathJoin takes a Request.
 	PathJoin = "/fleet/join"
-	// PathLinks, followed by the UID of a Cluster, becomes a link.
+	// PathLinks is followed by the UID of a Cluster, and becomes a link.
 	PathLinks = "/fleet/links/"
 	// MaxRequest bounds the body of a Request, in bytes.
 	MaxRequest = 32 << 10
