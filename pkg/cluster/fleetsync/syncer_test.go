@@ -9,12 +9,22 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/fleetsync"
 	"kapis.dev/ks-apiserver/pkg/cluster/link"
 	"kapis.dev/ks-apiserver/pkg/cluster/linktest"
 	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
+
+// noCaches are caches that can't be read.
+type noCaches struct{}
+
+func (noCaches) Snapshot(context.Context, schema.GroupVersionResource) (*index.Snapshot, error) {
+	return nil, errors.New("there are none")
+}
 
 // F25, F26: a hub that does not know yet what is to be in a member asks it for nothing, so that nothing is deleted there; afterwards a member is told
 // everything before it counts as told.
@@ -25,7 +35,7 @@ func TestAHubThatIsNotFedDeletesNothing(t *testing.T) {
 	m.put("globalroles", "h", object("GlobalRole", "gone", rules))
 	var fed atomic.Bool
 	asked := make(chan string, 64)
-	source := fleetsync.NewSource(nil)
+	source := fleetsync.NewSource(noCaches{})
 	by := linktest.NewAuthority(t)
 	members := &cluster.Members{Identity: by.Hub(t), Host: "host", Now: time.Now}
 	known := make(chan struct{}, 64)
