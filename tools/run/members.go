@@ -121,11 +121,18 @@ func (s *session) joinByKubeconfig(ctx context.Context, l login, name string) er
 	if err != nil {
 		return fmt.Errorf("read the member's kubeconfig: %w", err)
 	}
+	// One that is there already is sent to no other address than it was written for: this is a new one.
+	kubeconfig = fmt.Appendf(kubeconfig, "# for %s\n", address)
 	// Its ks-apiserver is no pod there, so that it is not reached through its kube-apiserver. The port is another one at each start.
 	connection := map[string]any{"type": "direct", "kubeconfig": kubeconfig, "kubesphereAPIEndpoint": address}
 	if err := s.createCluster(ctx, l, name, connection); err != nil {
 		return err
 	}
+	return s.patchConnection(ctx, name, connection)
+}
+
+// patchConnection changes how a Cluster is reached.
+func (s *session) patchConnection(ctx context.Context, name string, connection map[string]any) error {
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"connection": connection}})
 	if err != nil {
 		return err
