@@ -222,15 +222,7 @@ func modifyMemberAnswer(res *http.Response) error {
 // answerMemberError answers where the member could not, or where its answer must not be passed on. What went wrong is only logged: errors
 // name addresses.
 func answerMemberError(w http.ResponseWriter, r *http.Request, err error) {
-	if request.IsUpgrade(r.Header) {
-		w.Header()["Connection"] = connClose
-	}
-	if end := stream.Ended(r.Context()); end != nil {
-		web.WriteError(w, r, end)
-		return
-	}
-	if r.Context().Err() != nil {
-		w.WriteHeader(statusClientClosed)
+	if answeredEnd(w, r) {
 		return
 	}
 	name := request.InfoFrom(r.Context()).Cluster

@@ -102,18 +102,26 @@ func checkRedirect(res *http.Response, upgrade bool) error {
 // statusClientClosed is the status in logs of a request whose client did not wait for the answer. No client gets it.
 const statusClientClosed = 499
 
-// answerError answers if kube-apiserver could not, or if its answer must not be passed on. The error itself is only logged: errors name
-// addresses.
-func answerError(w http.ResponseWriter, r *http.Request, err error) {
+// answeredEnd answers a request that failed because its right or its client is gone, and reports whether that is why.
+func answeredEnd(w http.ResponseWriter, r *http.Request) bool {
 	if request.IsUpgrade(r.Header) {
 		w.Header()["Connection"] = connClose
 	}
 	if end := stream.Ended(r.Context()); end != nil {
 		web.WriteError(w, r, end)
-		return
+		return true
 	}
 	if r.Context().Err() != nil {
 		w.WriteHeader(statusClientClosed)
+		return true
+	}
+	return false
+}
+
+// answerError answers if kube-apiserver could not, or if its answer must not be passed on. The error itself is only logged: errors name
+// addresses.
+func answerError(w http.ResponseWriter, r *http.Request, err error) {
+	if answeredEnd(w, r) {
 		return
 	}
 	status := statusOf(err)

@@ -159,7 +159,9 @@ func (h *Hub) Entering(next authz.Authorizer) authz.Authorizer {
 
 // MayList reports whether a user may know which clusters there are.
 func (h *Hub) MayList(ctx context.Context, may authz.Authorizer, u user.Info) bool {
-	d, err := may.Authorize(ctx, u, ofClusters(ClustersKind.Group, ClustersKind.Version, "list", ""))
+	d, err := may.Authorize(ctx, u, &request.Info{Verb: "list", IsResource: true, APIPrefix: "kapis", APIGroup: ClustersKind.Group,
+		APIVersion: ClustersKind.Version, Resource: ClustersKind.Resource, Scope: request.Cluster,
+		Path: "/kapis/" + ClustersKind.GroupVersion().String() + "/" + ClustersKind.Resource})
 	return err == nil && d.Allowed()
 }
 
@@ -168,16 +170,6 @@ func (h *Hub) Joins(drain context.Context) http.Handler { return hub.NewHandler(
 
 // Owns reports whether a path is one of clusters that are nobody yet.
 func (h *Hub) Owns(path string) bool { return h != nil && hub.Owns(path) }
-
-// ofClusters returns a request for Clusters, or for one of them.
-func ofClusters(group, version, verb, name string) *request.Info {
-	i := &request.Info{Verb: verb, IsResource: true, APIPrefix: "kapis", APIGroup: group, APIVersion: version,
-		Resource: ClustersKind.Resource, Name: name, Path: "/kapis/" + group + "/" + version + "/" + ClustersKind.Resource, Scope: request.Cluster}
-	if name != "" {
-		i.Path += "/" + name
-	}
-	return i
-}
 
 // entering decides who may enter a member.
 type entering struct {

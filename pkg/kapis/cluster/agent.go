@@ -65,19 +65,9 @@ func (h *V1alpha1) deployment(r *restful.Request, name string) (any, error) {
 	if name == "" {
 		return nil, status.BadRequestf("the request names no cluster")
 	}
-	// Who sees it can let a cluster in as this one.
-	if err := h.mayUpdate(r.Request, name); err != nil {
-		return nil, err
-	}
-	if h.Fleet == nil {
-		return nil, noHub(name)
-	}
-	c, err := h.cluster(ctx, name)
+	c, err := h.updatable(r.Request, name) // who sees it can let a cluster in as this one
 	if err != nil {
 		return nil, err
-	}
-	if c == nil {
-		return nil, apierrors.NewNotFound(clustersResource.GroupResource(), name)
 	}
 	if c.Spec.Connection.Type != clusterv1alpha1.ConnectionProxy {
 		return nil, status.About(clustersResource.GroupResource(), name, status.Errorf(http.StatusNotFound,
@@ -93,9 +83,24 @@ func (h *V1alpha1) deployment(r *restful.Request, name string) (any, error) {
 // clustersPath is where Clusters are written.
 const clustersPath = "/apis/cluster.kubesphere.io/v1alpha1/clusters"
 
-// mayUpdate returns an error unless the caller may update a Cluster.
-func (h *V1alpha1) mayUpdate(in *http.Request, name string) error {
-	return h.permit(in, http.MethodPut, "/"+name)
+// updatable returns a Cluster of a hub, which the caller has to have the right to update.
+func (h *V1alpha1) updatable(in *http.Request, name string) (*clusterv1alpha1.Cluster, error) {
+	if err := h.permit(in, http.MethodPut, "/"+name); err != nil {
+		return nil, err
+	}
+	if h.Fleet == nil {
+		return nil, noHub(name)
+	}
+	return h.existing(in.Context(), name)
+}
+
+// existing returns a Cluster, and a 404 where there is none.
+func (h *V1alpha1) existing(ctx context.Context, name string) (*clusterv1alpha1.Cluster, error) {
+	c, err := h.cluster(ctx, name)
+	if err == nil && c == nil {
+		err = apierrors.NewNotFound(clustersResource.GroupResource(), name)
+	}
+	return c, err
 }
 
 // permit returns an error unless the caller may make a request for Clusters.

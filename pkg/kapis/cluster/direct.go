@@ -94,18 +94,9 @@ func (h *V1alpha1) updateKubeconfig(r *restful.Request) (any, error) {
 	if err := read(r.Request, &in); err != nil {
 		return nil, err
 	}
-	if err := h.mayUpdate(r.Request, name); err != nil {
-		return nil, err
-	}
-	if h.Fleet == nil {
-		return nil, noHub(name)
-	}
-	c, err := h.cluster(ctx, name)
+	c, err := h.updatable(r.Request, name)
 	if err != nil {
 		return nil, err
-	}
-	if c == nil {
-		return nil, apierrors.NewNotFound(clustersResource.GroupResource(), name)
 	}
 	_, host := c.Labels[clusterv1alpha1.LabelHostCluster]
 	switch {

@@ -53,10 +53,7 @@ func (h *V1alpha1) grant(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c, err := h.cluster(ctx, name); err != nil || c == nil {
-		if err == nil {
-			err = apierrors.NewNotFound(clustersResource.GroupResource(), name)
-		}
+	if _, err := h.existing(ctx, name); err != nil {
 		return nil, err
 	}
 	templates, err := h.Caches.Snapshot(ctx, templatesResource)
