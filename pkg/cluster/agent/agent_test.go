@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -27,6 +28,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/cluster/hub"
 	"kapis.dev/ks-apiserver/pkg/cluster/link"
 	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/tools/pace"
 )
 
 var clusters = clusterv1alpha1.SchemeGroupVersion.WithResource("clusters")
@@ -131,10 +133,14 @@ func (w *world) member(uid string, token func() (string, error), secrets agent.S
 
 func (w *world) eventually(what string, is func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			w.t.Fatalf("%s: not within a minute", what)
+	err := pace.Until(w.t.Context(), time.Minute, func(context.Context) error {
+		if !is() {
+			return errors.New("not yet")
 		}
+		return nil
+	})
+	if err != nil {
+		w.t.Fatalf("%s: %v", what, err)
 	}
 }
 

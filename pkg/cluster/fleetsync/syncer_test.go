@@ -17,6 +17,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/cluster/linktest"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/index"
+	"kapis.dev/ks-apiserver/tools/pace"
 )
 
 // noCaches are caches that can't be read.
@@ -79,11 +80,14 @@ func TestAHubThatIsNotFedDeletesNothing(t *testing.T) {
 			break
 		}
 	}
-	for m.get(roles, "gone") != nil {
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Millisecond):
+	err = pace.Until(ctx, time.Minute, func(context.Context) error {
+		if m.get(roles, "gone") != nil {
+			return errors.New("it is still there")
 		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 	if m.get(roles, "kept") == nil {
 		t.Error("what is to be there is gone")

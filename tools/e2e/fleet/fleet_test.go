@@ -3,7 +3,12 @@ package fleet
 import (
 	"bufio"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
@@ -334,7 +339,6 @@ func TestAJoinTokenCountsOnce(t *testing.T) {
 	}
 	nobody := user{name: "a member"}
 	for name, body := range map[string]string{
-		"a used token":     `{"token":` + strconv.Quote(strings.TrimSpace(string(used))) + `,"csr":"x","uid":"u"}`,
 		"a made-up token":  `{"token":"ksj_YQ.YQ","csr":"x","uid":"u"}`,
 		"no proof":         `{"csr":"x","uid":"u"}`,
 		"no JSON":          `{`,
@@ -347,7 +351,32 @@ func TestAJoinTokenCountsOnce(t *testing.T) {
 		}
 	}
 	nobody.must(t, http.StatusForbidden, http.MethodGet, "/fleet/join", nil)
+	// Whole but for the token, which has been used: also by the very cluster that it let in.
+	var c struct{ Status struct{ UID string } }
+	if err := json.Unmarshal([]byte(a.must(t, http.StatusOK, http.MethodGet, clusters+"/"+dialer, nil)), &c); err != nil || c.Status.UID == "" {
+		t.Fatalf("the cluster has the UID %q, %v", c.Status.UID, err)
+	}
+	again := obj{"token": strings.TrimSpace(string(used)), "csr": certificateRequest(t), "uid": c.Status.UID}
+	if body := nobody.must(t, http.StatusForbidden, http.MethodPost, "/fleet/join", again); !strings.Contains(body, "has been used") {
+		t.Errorf("a used token is answered %s", body)
+	}
+	again["uid"] = "another"
+	nobody.must(t, http.StatusConflict, http.MethodPost, "/fleet/join", again)
 	nobody.must(t, http.StatusGone, http.MethodGet, "/fleet/links/no-such-uid", nil)
+}
+
+// certificateRequest returns a request for a certificate of a new key, in PEM.
+func certificateRequest(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 }
 
 // F29: a page that adds a cluster waits for Initialized, and then shows what is to be applied; until the cluster has joined it takes no request.
