@@ -105,10 +105,10 @@ func (s *Service) List(ctx context.Context, k *store.Kind, scope plan.Scope, q *
 			return nil, err
 		}
 		if !b.Stale() {
-			if b.Own.Annotation == nil {
+			if !b.Own.Completed() {
 				return p, nil
 			}
-			return s.annotate(ctx, b.Own, scope, p), nil
+			return s.complete(ctx, b.Own, scope, p), nil
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err

@@ -45,6 +45,12 @@ func (s secretive) api() string { return "/api/v1/namespaces/" + s.ns }
 
 func encoded(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
+// bareOfValues fails the test where a text has more of data than its keys.
+func bareOfValues(t *testing.T, what, text string) {
+	t.Helper()
+	bare(t, what, strings.NewReplacer(`"data":{"key":""}`, "", `"binaryData":{"raw":""}`, "").Replace(text))
+}
+
 // bare fails the test where a text has data.
 func bare(t *testing.T, what, text string) {
 	t.Helper()
@@ -71,7 +77,7 @@ func TestDataOfSecretsAndConfigMapsIsInNoListOfTheCluster(t *testing.T) { // S3,
 			} {
 				q.Set("labelSelector", "marker="+s.marker)
 				r := a.must(t, http.StatusOK, http.MethodGet, root+"/"+kind+"?"+q.Encode(), nil)
-				bare(t, root+"/"+kind+"?"+q.Encode(), r.body)
+				bareOfValues(t, root+"/"+kind+"?"+q.Encode(), r.body)
 				if l := decode[list](t, r.body); *l.TotalItems != 2 {
 					t.Errorf("%s: %v", q.Encode(), l.keys())
 				}
@@ -81,7 +87,7 @@ func TestDataOfSecretsAndConfigMapsIsInNoListOfTheCluster(t *testing.T) { // S3,
 			for _, stream := range []string{"?watch=true&labelSelector=marker%3D" + s.marker, "?view=live&limit=5&labelSelector=marker%3D" + s.marker} {
 				lines, _ := a.lines(t, root+"/"+kind+stream)
 				until(t, stream, lines, func(l string) bool {
-					bare(t, root+"/"+kind+stream, l)
+					bareOfValues(t, root+"/"+kind+stream, l)
 					return strings.Contains(l, `"name":"two"`)
 				})
 			}
@@ -226,7 +232,7 @@ func TestDataThatHasChangedIsShown(t *testing.T) {
 			}
 		}
 		within(t, revocation, "one object shows it", a.has(path+"/one", value))
-		bare(t, "the list of the cluster", a.must(t, http.StatusOK, http.MethodGet, root+"/secrets?labelSelector=marker%3D"+s.marker, nil).body)
+		bareOfValues(t, "the list of the cluster", a.must(t, http.StatusOK, http.MethodGet, root+"/secrets?labelSelector=marker%3D"+s.marker, nil).body)
 	}
 }
 
@@ -272,5 +278,33 @@ func TestDataOfUsersAndClustersIsShownToNobody(t *testing.T) { // S3, S57
 				t.Errorf("data is asked about: %v", err)
 			}
 		}
+	}
+}
+
+// D13 of the console's findings: pages of the whole cluster show how many fields a Secret has.
+func TestD13ListsOfTheClusterHaveTheKeysOfData(t *testing.T) {
+	s, name, other := newSecretive(t), unique("counter"), unique("lister")
+	read := []string{"get", "list", "watch"}
+	counter := withRole(t, name, obj{"rules": []rule{{[]string{""}, kindsWithData, read}}})
+	lister := withRole(t, other, obj{"rules": []rule{{[]string{"resources.kubesphere.io"}, kindsWithData, read}}})
+	for kind, keys := range map[string]string{"secrets": `"data":{"key":""}`, "configmaps": `"binaryData":{"raw":""}`} {
+		q := "/" + kind + "?labelSelector=marker%3D" + s.marker
+		for _, path := range []string{kapis + q, "/kapi/v1" + q, kapis + q + "&fields=.metadata.name,.data,.binaryData", kapis + q + "&limit=1"} {
+			eventually(t, "the keys are in "+path, counter.has(path, keys))
+			bareOfValues(t, path, counter.must(t, http.StatusOK, http.MethodGet, path, nil).body)
+		}
+		rows := map[string]string{"secrets": `"cells":["one","Opaque",1,`, "configmaps": `"cells":["one",2,`}
+		if r := counter.must(t, http.StatusOK, http.MethodGet, kapis+q, nil, "Accept: application/json;as=Table;v=v1;g=meta.k8s.io"); !strings.Contains(r.body, rows[kind]) {
+			t.Errorf("a row does not say how many: %s", r.body)
+		}
+		for _, more := range []string{"", "&fields=.data", "&limit=1", "&managedFields=true&limit=1", "&facets=.data"} {
+			eventually(t, "the lister sees "+kind, lister.has(kapis+q, `"name":"one"`))
+			r, err := lister.do(t.Context(), http.MethodGet, kapis+q+more, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bare(t, more, r.body)
+		}
+		lister.must(t, http.StatusForbidden, http.MethodGet, "/kapi/v1"+q, nil)
 	}
 }

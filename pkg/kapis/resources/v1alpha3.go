@@ -95,6 +95,7 @@ func (h *V1alpha3) answer(r *restful.Request, q *query.Query, form resource.Form
 		// For a stream, only the right to this route is checked again and again: it never has data.
 		BeforePage: func(l *resource.Listing) error {
 			l.Scope.Data = h.mayReadData(ctx, kind, l.Scope)
+			l.Scope.CutKeys = h.mayListAll(ctx, kind, l.Scope)
 			return nil
 		},
 	})
@@ -118,6 +119,11 @@ func (h *V1alpha3) get(r *restful.Request) (any, error) {
 		return nil, err
 	}
 	return h.Resources.Tables.Answer(r.Request, kind, scope, o)
+}
+
+// mayListAll reports whether the caller may list all objects of a kind that is without its data here, and so sees the keys of it.
+func (h *V1alpha3) mayListAll(ctx context.Context, kind *store.Kind, scope plan.Scope) bool {
+	return scope.Namespace == "" && h.Resources.HasData(kind) && scope.MayList(ctx, kind.GVR)
 }
 
 // mayReadData reports whether the caller may do the same to the kind itself. A rule for this group opens its routes for every kind,

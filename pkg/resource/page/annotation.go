@@ -10,7 +10,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-// Insertion is the annotations that an answer inserts into an object: a text and its offset in the JSON, which is not copied
+// Insertion is what an answer inserts into an object, annotations or members: a text and its offset in the JSON, which is not copied
 // for that. The zero Insertion inserts nothing.
 type Insertion struct {
 	text string
@@ -27,27 +27,54 @@ func (p *Page) Annotated(key string, of func(name string) string) *Page {
 // AnnotatedAt is Annotated with several annotations, by the index of an object on the page. of returns the value of each key, or nil for
 // none at all.
 func (p *Page) AnnotatedAt(keys []string, of func(i int) []string) *Page {
-	out := *p
-	out.Body, out.Records, out.Insertions = nil, slices.Clone(p.Records), make([]Insertion, len(p.Records))
-	out.keys, out.values = keys, make([][]string, len(p.Records))
-	hash := sha256.New()
-	hash.Write(p.digest[:])
+	values := make([][]string, len(p.Records))
 	var text []byte
 	for _, key := range keys {
 		text = lru.AppendPart(text, key)
 	}
+	for i := range p.Records {
+		values[i] = of(i)
+		for at := range keys {
+			text = lru.AppendPart(text, valueAt(values[i], at))
+		}
+	}
+	return p.with(text, func(i int, object redaction.Shown) (Insertion, redaction.Shown) {
+		return insertionOf(object, keys, values[i])
+	})
+}
+
+// WithMembers returns the page with members added to the end of its objects: of returns them as JSON text (`"a":1,"b":2`, empty for none),
+// by the index of an object. The objects must not have members of these names.
+func (p *Page) WithMembers(of func(i int) string) *Page {
+	members := make([]string, len(p.Records))
+	var text []byte
+	for i := range p.Records {
+		members[i] = of(i)
+		text = lru.AppendPart(text, members[i])
+	}
+	return p.with(text, func(i int, object redaction.Shown) (Insertion, redaction.Shown) {
+		if members[i] == "" {
+			return Insertion{}, object
+		}
+		return Insertion{text: "," + members[i], at: object.Len() - 1}, object // an object of the cache is compact, and has a name
+	})
+}
+
+// with returns the page with what insert returns for each of its objects: an insertion, and what it goes into. text identifies all of it.
+func (p *Page) with(text []byte, insert func(i int, object redaction.Shown) (Insertion, redaction.Shown)) *Page {
+	out := *p
+	out.Body, out.Records, out.Insertions = nil, slices.Clone(p.Records), make([]Insertion, len(p.Records))
+	out.insert = func(q *Page) *Page { return q.with(text, insert) }
 	for i, r := range p.Records {
-		out.values[i] = of(i)
-		n, shown := insertionOf(r.JSON, keys, out.values[i])
+		n, shown := insert(i, r.JSON)
 		if shown.Len() != r.JSON.Len() {
 			out.Records[i] = &index.Record{Ref: r.Ref, JSON: shown, UID: r.UID, ResourceVersion: r.ResourceVersion}
 		}
 		out.Insertions[i] = n
 		out.Bytes += int64(shown.Len() - r.JSON.Len() + len(n.text))
-		for at := range keys {
-			text = lru.AppendPart(text, valueAt(out.values[i], at))
-		}
 	}
+	hash := sha256.New()
+	hash.Write(p.digest[:])
 	hash.Write(text)
 	hash.Sum(out.digest[:0])
 	return &out

@@ -72,7 +72,7 @@ func (p *Page) Complete(ctx context.Context, cuts []rawjson.Cut, from reader) (*
 	}
 	out.digest, out.Bytes = httpcache.DigestOf(out.Records)
 	if p.Insertions != nil {
-		return out.AnnotatedAt(p.keys, func(i int) []string { return p.values[i] }), nil
+		return p.insert(&out), nil
 	}
 	return &out, nil
 }

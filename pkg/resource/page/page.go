@@ -27,13 +27,12 @@ type Page struct {
 	Records    []*index.Record
 	Facets     string // members of the answer, empty for none
 	Projection *projection.Projection
-	digest     httpcache.Digest // of the records and insertions
-	Bytes      int64            // of their JSON
-	Body       *cachedBody      // the cached answer, nil for none
-	complete   bool             // the records are those of Complete
-	keys       []string         // of the annotations that Insertions set
-	values     [][]string       // of these, for each record
-	Insertions []Insertion      // one for each record, nil for none
+	digest     httpcache.Digest  // of the records and insertions
+	Bytes      int64             // of their JSON
+	Body       *cachedBody       // the cached answer, nil for none
+	complete   bool              // the records are those of Complete
+	Insertions []Insertion       // one for each record, nil for none
+	insert     func(*Page) *Page // makes the Insertions of a page with the same objects
 }
 
 // Len returns how many objects the page has.

@@ -195,6 +195,9 @@ type Scope struct {
 	// Data says that the caller may read the kind itself, in the namespace: objects of kinds whose data is cached by
 	// namespace only (HasData) are then whole. Without it they are without data, as anywhere else.
 	Data bool
+	// CutKeys says that the caller may list all objects of the kind itself: those of HasData are then shown with the keys of their data,
+	// where they are without it.
+	CutKeys bool
 	// PartialList restricts it to what the caller may see, nil where that is everything.
 	PartialList *authz.PartialList
 	// MayList reports whether the caller may list all objects of another kind, in the whole cluster; nil where they may not.

@@ -122,7 +122,7 @@ func (s *Streams) live(ctx context.Context, k *store.Kind, scope plan.Scope, q *
 		streams: s, kind: k, scope: scope, query: &whole, projection: shows, printer: printer, lifetime: lifetime,
 		Wake: wakeEvery, Page: pageEvery, Check: beatEvery, Beat: beatEvery,
 	}
-	x.sums = shows != nil || plan.Own.Annotation != nil
+	x.sums = shows != nil || plan.Own.Completed()
 	if len(plan.Depends) > 0 || plan.Own.Annotation != nil {
 		x.Check = dependEvery // nothing wakes it when those kinds change
 	}

@@ -89,7 +89,9 @@ func (d *Decoder) Decode(text, front string) (*Decoded, error) {
 		}
 		out.whole = true
 	}
-	out.Incoming, err = readMetadata(compact, d.schema)
+	if out.Incoming, err = readMetadata(compact, d.schema); err == nil && d.schema.CutKeys > 0 {
+		out.Record.Fields[d.schema.CutKeys-1] = cutKeys(text, d.schema.CutClusterWide)
+	}
 	return out, err
 }
 

@@ -129,6 +129,9 @@ type Schema struct {
 	Cut rawjson.Cut
 	// CutClusterWide names what is not cached for the whole cluster, but for a single namespace: see Store.SnapshotIn.
 	CutClusterWide rawjson.Cut
+	// CutKeys is 1 more than the position of the field that has what CutClusterWide has cut out of the object, with its keys and
+	// without values: `"data":{"a":"","b":""}`. It is empty for more than maxCutKeys bytes of it, and in the cache of a namespace.
+	CutKeys int
 	// Searched are the positions of fields that Snapshot.Containing searches, besides name and alias.
 	Searched []int
 }
@@ -154,8 +157,10 @@ func readMetadata(object redaction.Shown, s *Schema) (*Incoming, error) {
 	}
 	out.Ref.Name = strings.Clone(out.Ref.Name) // a Ref outlives the JSON of its first version
 	out.Ref.Namespace = internNamespace(out.Ref.Namespace)
-	if s.Extract != nil {
+	if s.Fields > 0 {
 		out.Record.Fields = make([]string, s.Fields)
+	}
+	if s.Extract != nil {
 		s.Extract(json, out.Record.Fields)
 	}
 	return out, nil
@@ -203,6 +208,36 @@ func (s Schema) Within(namespace string) Schema {
 		both := maps.Clone(s.CutClusterWide)
 		maps.Copy(both, s.Cut)
 		s.Cut = both
+		return s
 	}
+	s.CutKeys = 0
 	return s
+}
+
+// maxCutKeys bounds what the keys of an object take: most have a few.
+const maxCutKeys = 4 << 10
+
+// cutKeys returns the members of an object that cut names, with the keys of each and without values.
+func cutKeys(object string, cut rawjson.Cut) string {
+	var out []byte
+	for m := rawjson.Object(object); m.Next(); {
+		if _, named := cut[m.Key]; !named || len(m.Value) <= len("{}") {
+			continue
+		}
+		if len(out) > 0 {
+			out = append(out, ',')
+		}
+		out = append(rawjson.AppendString(out, m.Key), ":{"...)
+		first := true
+		for k := rawjson.Object(m.Value); k.Next(); first = false {
+			if !first {
+				out = append(out, ',')
+			}
+			if out = append(rawjson.AppendString(out, k.Key), `:""`...); len(out) > maxCutKeys {
+				return ""
+			}
+		}
+		out = append(out, '}')
+	}
+	return string(out)
 }

@@ -108,7 +108,9 @@ func (h *Handler) target(r *restful.Request) (*target, error) {
 		return nil, err
 	}
 	// The decision was about this very kind, so the right to read covers all of it.
-	t.scope.Data = t.scope.Namespace != "" && authz.DecisionFrom(ctx).Allowed() && h.Resources.HasData(t.kind)
+	if authz.DecisionFrom(ctx).Allowed() && h.Resources.HasData(t.kind) {
+		t.scope.Data, t.scope.CutKeys = t.scope.Namespace != "", t.scope.Namespace == ""
+	}
 	return t, h.Resources.Served(ctx, t.kind)
 }
 
