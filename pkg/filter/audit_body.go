@@ -22,7 +22,7 @@ const maxRecorded = 64 << 10
 
 // unrecordedBodies are the sub-resources whose bodies are no objects, or credentials.
 var unrecordedBodies = []string{
-	"log", "exec", "attach", "portforward", "proxy", "file", "kubectl", "kubeconfig", "password", "apikeys", "token",
+	"log", "exec", "attach", "portforward", "proxy", "file", "kubectl", "kubeconfig", "password", "apikeys", "authkey", "token",
 }
 
 // hasBodies reports whether the bodies of a request may be recorded: it is for objects of the API, and no stream, file or login.

@@ -31,6 +31,8 @@ const (
 	recoverySize  = 16
 	recoveryCodes = 10
 	recoveryGroup = 4
+	// totpSecret is the length of a secret in bytes.
+	totpSecret = 20
 )
 
 func totpPurpose(uid string) token.Purpose  { return token.Purpose("second factor totp " + uid) }
@@ -43,7 +45,7 @@ func (f *Store) BeginTOTP(u *iam.User) (uri, sealed string, err error) {
 		name = "KubeSphere"
 	}
 	k, err := totp.Generate(totp.GenerateOpts{Issuer: strings.ReplaceAll(name, ":", " "), AccountName: u.Name, Period: totpStep,
-		SecretSize: 20, Rand: rand.Reader})
+		SecretSize: totpSecret, Rand: rand.Reader})
 	if err != nil {
 		return "", "", fmt.Errorf("make the secret of an authenticator app: %w", err)
 	}
@@ -60,7 +62,12 @@ func (f *Store) ConfirmTOTP(ctx context.Context, u *iam.User, sealed, code strin
 	if err != nil {
 		return nil, err
 	}
-	step := matchingStep(b.Secret, plainCode(code), f.Now(), 0)
+	return f.enrol(ctx, u, b.Secret, code)
+}
+
+// enrol stores a secret whose code is right.
+func (f *Store) enrol(ctx context.Context, u *iam.User, secret, code string) (recovery []string, err error) {
+	step := matchingStep(secret, plainCode(code), f.Now(), 0)
 	if step == 0 {
 		return nil, iam.ErrCredentials
 	}
@@ -68,13 +75,50 @@ func (f *Store) ConfirmTOTP(ctx context.Context, u *iam.User, sealed, code strin
 	err = f.change(ctx, u.UID, u.Name, func(s *v1alpha1.FactorSpec) error {
 		s.TOTP = &v1alpha1.TOTP{ConfirmedAt: metav1.NewTime(f.Now()), LastStep: step}
 		s.Recovery = hashes
-		return f.keep(u.UID, s, b.Secret)
+		return f.keep(u.UID, s, secret)
 	})
 	if err != nil {
 		return nil, err
 	}
 	klog.InfoS("Authenticator app enrolled", "user", u.Name)
 	return recovery, nil
+}
+
+// offerLife is how long the secret of OfferedSecret stays the same. It can be confirmed for up to twice as long.
+const offerLife = 10 * time.Minute
+
+// OfferedSecret returns a secret (base32, 160 bits) for an authenticator app, for clients that ask for it again while its QR code is shown,
+// and send it back: it is the same for a while, at every replica. Nothing is stored.
+func (f *Store) OfferedSecret(u *iam.User) (string, error) {
+	offered := f.offered(u, f.Now())
+	if len(offered) == 0 {
+		return "", fmt.Errorf("make the secret of an authenticator app: %w", iam.ErrUnavailable)
+	}
+	return offered[0], nil
+}
+
+// ConfirmOffered is ConfirmTOTP for the secret of OfferedSecret.
+func (f *Store) ConfirmOffered(ctx context.Context, u *iam.User, secret, code string) (recovery []string, err error) {
+	for _, at := range []time.Time{f.Now(), f.Now().Add(-offerLife)} {
+		for _, offered := range f.offered(u, at) {
+			if subtle.ConstantTimeCompare([]byte(offered), []byte(secret)) == 1 {
+				return f.enrol(ctx, u, offered, code)
+			}
+		}
+	}
+	return nil, fmt.Errorf("%w: the secret is not one that was offered within the last %v", iam.ErrCredentials, offerLife)
+}
+
+// offered returns the secrets that are offered at a time, by each key that is valid now.
+func (f *Store) offered(u *iam.User, at time.Time) []string {
+	if f.Keys == nil {
+		return nil
+	}
+	var out []string
+	for _, mac := range f.Keys.KeySet().MACs(enrolPurpose(u.UID), at.Truncate(offerLife).UTC().Format(time.RFC3339), f.Now()) {
+		out = append(out, base32.StdEncoding.EncodeToString(mac[:totpSecret]))
+	}
+	return out
 }
 
 // RemoveTOTP deletes the secret and the recovery codes.

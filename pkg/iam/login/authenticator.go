@@ -281,6 +281,17 @@ func (e *Authenticator) EnrolTOTP(ctx context.Context, p *iam.AuthnResult, seale
 	return recovery, err
 }
 
+// EnrolOffered enrols the authenticator app of a user who is logged in, as factor.Store.ConfirmOffered does. Wrong codes count as those of a
+// login.
+func (e *Authenticator) EnrolOffered(ctx context.Context, u *iam.User, secret, code string, o iam.Origin) (recovery []string, err error) {
+	p := &iam.AuthnResult{User: u, Pending: true}
+	err = e.complete(ctx, p, o, iam.MethodOTP, func(u *iam.User) error {
+		recovery, err = e.Factors.ConfirmOffered(ctx, u, secret, code)
+		return err
+	})
+	return recovery, err
+}
+
 // complete completes a pending result if verify succeeds.
 func (e *Authenticator) complete(ctx context.Context, p *iam.AuthnResult, o iam.Origin, method string, verify func(*iam.User) error) error {
 	if p == nil || !p.Pending || p.User == nil || e.Factors == nil {

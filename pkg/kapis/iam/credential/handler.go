@@ -60,6 +60,12 @@ func (h *Handler) Mount(ws *restful.WebService, older string) {
 		{ws.GET("/users/{user}/factors"), "get", "Factors", "Which second factors a user has", h.factors},
 		{ws.DELETE("/users/{user}/factors"), "delete", "Factors", "Take all second factors from a user who has lost them",
 			web.RefuseDryRun(h.deleteFactors)},
+		{ws.GET("/users/{user}/authkey"), "get", "AuthKey", "The secret of a new authenticator app of one's own, within 5 minutes after a login",
+			h.offerAuthKey},
+		{ws.POST("/users/{user}/authkey"), "create", "AuthKey", "Enrol an authenticator app with the secret that was read, and a code",
+			web.RefuseDryRun(h.enrolAuthKey)},
+		{ws.DELETE("/users/{user}/authkey").Param(ws.QueryParameter("otp", "the code that the app shows, or a recovery code")), "delete", "AuthKey",
+			"Remove one's own authenticator app", web.RefuseDryRun(h.removeAuthKey)},
 	} {
 		ws.Route(r.To(web.Handle(r.handle)).Operation(r.verb + older + "User" + r.of).Doc(r.doc).Param(ws.PathParameter("user",
 			"name of the user")))
