@@ -217,6 +217,12 @@ func TestUpgradeRefuses(t *testing.T) {
 		"OtherCookiesAreNoCredentials":   {map[string]string{"Cookie": "lang=en", "Origin": "https://evil.example"}, "", http.StatusOK},
 		"H2cIsIgnored":                   {map[string]string{"Upgrade": "h2c", "Connection": "Upgrade, HTTP2-Settings"}, "x", http.StatusOK},
 		"UpgradeWithoutConnectionIsNone": {map[string]string{"Connection": "keep-alive"}, "x", http.StatusOK},
+		"TwoTokensAmongProtocols":        {map[string]string{"Sec-WebSocket-Protocol": "x, " + tokenProtocol + "dA, " + tokenProtocol + "dQ"}, "", http.StatusBadRequest},
+		"NoTokenAmongProtocols":          {map[string]string{"Sec-WebSocket-Protocol": "x, " + tokenProtocol}, "", http.StatusBadRequest},
+		"ABrokenTokenAmongProtocols":     {map[string]string{"Sec-WebSocket-Protocol": "x, " + tokenProtocol + "d=="}, "", http.StatusBadRequest},
+		"ATokenAloneAmongProtocols":      {map[string]string{"Sec-WebSocket-Protocol": tokenProtocol + "dA"}, "", http.StatusBadRequest},
+		"ATokenTwiceInDifferentWays":     {map[string]string{"Sec-WebSocket-Protocol": "x, " + tokenProtocol + "dA", "Authorization": "Bearer t"}, "", http.StatusBadRequest},
+		"ATokenAmongProtocolsIsNoCookie": {map[string]string{"Sec-WebSocket-Protocol": "x," + tokenProtocol + "dA", "Cookie": "token=t"}, "", http.StatusOK},
 		"S24 TokenAmongOthers":           {map[string]string{"Connection": "keep-alive, UPGRADE"}, "x", http.StatusBadRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -235,6 +241,45 @@ func TestUpgradeRefuses(t *testing.T) {
 				if w.Header().Get("Connection") != "close" {
 					t.Error("the connection stays open")
 				}
+			}
+		})
+	}
+}
+
+// A browser's WebSocket sends its token as a sub-protocol, which is verified as any other and goes no further.
+func TestATokenAmongTheSubProtocolsIsABearerToken(t *testing.T) {
+	for name, c := range map[string]struct {
+		lines     []string
+		upgrade   bool
+		protocols string
+		user      string
+		code      int
+	}{
+		"OneLine":      {[]string{"v5.channel.k8s.io, " + tokenProtocol + "Ym9i, other"}, true, "v5.channel.k8s.io, other", "bob", 200},
+		"SeveralLines": {[]string{tokenProtocol + "Ym9i", "v5.channel.k8s.io"}, true, "v5.channel.k8s.io", "bob", 200},
+		"AWrongToken":  {[]string{"x", tokenProtocol + "YmFk"}, true, "", "", 401},
+		"NoUpgrade":    {[]string{"x", tokenProtocol + "Ym9i"}, false, "", user.Anonymous, 200},
+		"NoToken":      {[]string{"x, y"}, true, "x, y", user.Anonymous, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			called := false
+			h := Chain(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				called = true
+				if got := strings.Join(r.Header["Sec-Websocket-Protocol"], "|"); got != c.protocols {
+					t.Errorf("the sub-protocols are %q, want %q", got, c.protocols)
+				}
+				if len(r.Header["Authorization"]) > 0 || request.UserFrom(r.Context()).GetName() != c.user {
+					t.Errorf("the user is %v, and there is %v", request.UserFrom(r.Context()), r.Header)
+				}
+			}), Info, Upgrade(nil), Authentication{Authenticator: tokens}.Wrap)
+			r := httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil)
+			if c.upgrade {
+				r.Header.Set("Connection", "Upgrade")
+				r.Header.Set("Upgrade", "websocket")
+			}
+			r.Header["Sec-Websocket-Protocol"] = c.lines
+			if w := serve(h, r); w.Code != c.code || called != (c.code == 200) {
+				t.Errorf("%d %s", w.Code, w.Body)
 			}
 		})
 	}

@@ -21,7 +21,7 @@ const tokenCookie = "token"
 //     site, so only the Origin shows which page opened it (RFC 6455, 10.2). The pages of ours count as this server's:
 //     the console passes the browser's Origin on, with this server's Host.
 //
-// Both close the connection.
+// Both close the connection. A bearer token among the sub-protocols becomes an Authorization header.
 func Upgrade(ours request.Origins) Filter {
 	return func(next http.Handler) http.Handler { return upgrade(next, ours) }
 }
@@ -29,12 +29,18 @@ func Upgrade(ours request.Origins) Filter {
 func upgrade(next http.Handler, ours request.Origins) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !request.IsUpgrade(r.Header) {
+			delete(r.Header, headerProtocol) // it means nothing here, and may have a token
 			next.ServeHTTP(w, r)
 			return
 		}
 		if r.ContentLength != 0 || len(r.TransferEncoding) > 0 || r.Header.Get("Expect") != "" {
 			w.Header().Set("Connection", "close")
 			web.WriteError(w, r, apierrors.NewBadRequest("a request to upgrade the connection may have neither a body nor an Expect header"))
+			return
+		}
+		if err := takeProtocolToken(r.Header); err != nil {
+			w.Header().Set("Connection", "close")
+			web.WriteError(w, r, err)
 			return
 		}
 		if crossSite(r, ours) {

@@ -64,7 +64,7 @@ func (a *Answer) Respond(w http.ResponseWriter, r *http.Request) {
 
 // talk answers by WebSocket. The Origin of the page was checked before the request got here.
 func (a *Answer) talk(w http.ResponseWriter, r *http.Request, s *Stream) {
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: onlyProtocol(r.Header), InsecureSkipVerify: true})
 	if err != nil {
 		return // it has been answered
 	}
@@ -77,6 +77,15 @@ func (a *Answer) talk(w http.ResponseWriter, r *http.Request, s *Stream) {
 	out := &Writer{stream: s, form: messages, conn: conn}
 	a.source.Stream(ctx, out)
 	out.close()
+}
+
+// onlyProtocol returns the sub-protocol of a client that names one alone, whatever it is, as kube-apiserver's watches accept it: browsers
+// that send a token as a sub-protocol have to name another one, and to be answered with it. Messages are the same with any.
+func onlyProtocol(h http.Header) []string {
+	if lines := h["Sec-Websocket-Protocol"]; len(lines) == 1 && !strings.Contains(lines[0], ",") {
+		return lines
+	}
+	return nil
 }
 
 // WantsEvents reports whether an Accept header prefers server-sent events to JSON (RFC 9110, 12.5.1).

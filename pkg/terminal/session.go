@@ -38,7 +38,7 @@ type Session struct {
 	sizes   chan Size
 
 	mu  sync.Mutex // of what follows: the output comes from one goroutine, warnings from another
-	out encoder
+	out wire
 
 	writing   context.Context // ends when nothing more can be sent
 	typed     atomic.Int64    // when input came last, Unix nanoseconds
@@ -52,7 +52,7 @@ type Session struct {
 // New returns the session of a client that is connected by conn. Run runs it.
 func New(conn *websocket.Conn, o Options) *Session {
 	conn.SetReadLimit(maxFrame)
-	return &Session{options: o, conn: conn, sizes: make(chan Size, 1)}
+	return &Session{options: o, conn: conn, sizes: make(chan Size, 1), out: wireOf(conn.Subprotocol())}
 }
 
 // Bytes returns how many bytes were typed and shown so far.
@@ -104,7 +104,10 @@ func (s *Session) finish(e *Ending) {
 		_ = s.send(rest)
 	}
 	if !e.quiet {
-		_ = s.send(s.out.frame(opToast, []byte("\r\n"+e.Reason+"\r\n")))
+		_ = s.send(s.out.notice(e.Reason))
+	}
+	if end := s.out.end(e); end != nil {
+		_ = s.send(end)
 	}
 	s.mu.Unlock()
 	_ = s.conn.Close(e.Code, short(e.Reason))
@@ -113,7 +116,6 @@ func (s *Session) finish(e *Ending) {
 
 // listen passes on what the client sends, and returns why it has ended.
 func (s *Session) listen(ctx context.Context, keyboard *io.PipeWriter) error {
-	var in decoder
 	for {
 		// Without ctx: a read that its context ends closes the connection, and the client is to be told why.
 		kind, raw, err := s.conn.Read(context.WithoutCancel(ctx))
@@ -121,26 +123,35 @@ func (s *Session) listen(ctx context.Context, keyboard *io.PipeWriter) error {
 			return lost(err)
 		}
 		s.heard.Store(time.Now().UnixNano())
-		if kind != websocket.MessageText {
-			return ending(websocket.StatusUnsupportedData, "a frame is binary: send text")
+		if kind != s.out.kind() {
+			return ending(websocket.StatusUnsupportedData, "a frame is %s: send %s", word(kind), word(s.out.kind()))
 		}
-		input, size, err := in.decode(raw)
+		in, err := s.out.decode(raw)
 		switch {
 		case err != nil:
 			return ending(websocket.StatusInvalidFramePayloadData, "%v", err)
-		case size != nil:
-			s.resize(*size)
-		case len(input) > 0 && ctx.Err() == nil:
+		case in.size != nil:
+			s.resize(*in.size)
+		case in.eof:
+			_ = keyboard.Close()
+		case len(in.input) > 0 && ctx.Err() == nil:
 			s.typed.Store(time.Now().UnixNano())
-			s.bytesIn.Add(int64(len(input)))
+			s.bytesIn.Add(int64(len(in.input)))
 			s.blocked.Store(true)
-			_, err = keyboard.Write(input)
+			_, err = keyboard.Write(in.input)
 			s.blocked.Store(false)
 			if err != nil {
 				continue // the process has ended, or the session: the client's end of the connection is still read
 			}
 		}
 	}
+}
+
+func word(kind websocket.MessageType) string {
+	if kind == websocket.MessageText {
+		return "text"
+	}
+	return "binary"
 }
 
 // lost returns why nothing more comes from the client. If the session has ended already, that is the reason which counts.
@@ -165,7 +176,7 @@ func (s *Session) begin() {
 	s.startOnce.Do(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		_ = s.send(s.out.frame(opStdout, nil))
+		_ = s.send(s.out.begun())
 	})
 }
 
@@ -180,7 +191,7 @@ func (s *Session) show(ctx context.Context, p []byte) (int, error) {
 			return len(p) - len(rest), errEnded
 		}
 		n := min(len(rest), maxOutput)
-		if text := s.out.encode(rest[:n]); text != nil {
+		if text := s.out.output(rest[:n]); text != nil {
 			if err := s.send(text); err != nil {
 				return len(p) - len(rest), err
 			}
@@ -195,14 +206,14 @@ func (s *Session) show(ctx context.Context, p []byte) (int, error) {
 func (s *Session) send(text []byte) error {
 	ctx, cancel := context.WithTimeout(s.writing, progress)
 	defer cancel()
-	return s.conn.Write(ctx, websocket.MessageText, text)
+	return s.conn.Write(ctx, s.out.kind(), text)
 }
 
 // toast shows the client a line that is not the process's.
 func (s *Session) toast(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = s.send(s.out.frame(opToast, []byte("\r\n"+text+"\r\n")))
+	_ = s.send(s.out.notice(text))
 }
 
 type writerFunc func([]byte) (int, error)

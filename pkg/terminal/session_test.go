@@ -48,7 +48,7 @@ func serve(t *testing.T, o terminal.Options, g stream.Options, p process) *serve
 			return
 		}
 		defer over.Stop()
-		conn, err := websocket.Accept(w, r, nil)
+		conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: terminal.Protocols()})
 		if err != nil {
 			t.Error(err)
 			return

@@ -84,7 +84,9 @@ func (unrecorded) End(*terminal.Ending, int64, int64) {}
 
 // run upgrades the connection of r, and returns when the command that exec asks for, and with it the terminal, has ended.
 func (h *V1alpha2) run(w http.ResponseWriter, r, exec *http.Request, by terminal.Executor, rec terminal.Recording) {
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // checkOrigin has verified it
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+		Subprotocols: terminal.Protocols(), InsecureSkipVerify: true, // checkOrigin has verified it
+	})
 	if err != nil {
 		return // it has been answered
 	}

@@ -227,6 +227,12 @@ func grant(t *testing.T, form url.Values) (int, map[string]any) {
 // open opens a browser at a desk or on a phone, for the pages of the product and of a party.
 func open(t *testing.T, win chromium.Window, p *party) *chromium.Browser {
 	t.Helper()
+	return chromium.Open(t, win, browsing, certificate(t), p.Certificate())
+}
+
+// certificate returns the one of the product's https address.
+func certificate(t *testing.T) *x509.Certificate {
+	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(product.Dir, "tls.crt"))
 	if err != nil {
 		t.Fatal(err)
@@ -236,5 +242,5 @@ func open(t *testing.T, win chromium.Window, p *party) *chromium.Browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return chromium.Open(t, win, browsing, leaf, p.Certificate())
+	return leaf
 }
