@@ -155,18 +155,25 @@ func (c *channels) endInput(ctx context.Context) {
 	_ = c.conn.Write(ctx, websocket.MessageBinary, []byte{remotecommand.StreamClose, remotecommand.StreamStdIn})
 }
 
-// input passes the input on. It ends with the input.
+// input passes the input on. It ends with the input. It waits with a small buffer, as long as a terminal is open, and takes a large one for
+// what is behind a full one.
 func (c *channels) input(ctx context.Context) {
-	for {
-		buf := execBuffers.Get().(*[1 + execBuffer]byte)
+	var key [1 + 256]byte
+	for more := false; ; {
+		buf, release := key[:], func() {}
+		if more {
+			large := execBuffers.Get().(*[1 + execBuffer]byte)
+			buf, release = large[:], func() { execBuffers.Put(large) }
+		}
 		buf[0] = remotecommand.StreamStdIn
 		n, err := c.streams.Stdin.Read(buf[1:])
+		more = n == len(buf)-1
 		if n > 0 {
 			if c.conn.Write(ctx, websocket.MessageBinary, buf[:1+n]) != nil {
 				err = io.ErrClosedPipe
 			}
 		}
-		execBuffers.Put(buf)
+		release()
 		if err != nil {
 			c.endInput(ctx)
 			return
