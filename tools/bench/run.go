@@ -129,6 +129,8 @@ func (b *bench) measure(ctx context.Context) error {
 		return b.measureAccess(ctx)
 	case onlyAudit:
 		return b.measureAudit(ctx)
+	case onlyTerminal:
+		return b.measureTerminal(ctx)
 	}
 	for i, pods := range b.pods {
 		if i > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"os"
 	"path/filepath"
@@ -215,12 +216,7 @@ func (s *soak) metrics(ctx context.Context) (m metrics, err error) {
 	if err != nil {
 		return m, err
 	}
-	for line := range strings.Lines(string(resp.Body)) {
-		name, text, ok := strings.Cut(strings.TrimSpace(line), " ")
-		var value float64
-		if n, _ := fmt.Sscan(text, &value); !ok || n != 1 {
-			continue
-		}
+	for name, value := range samples(resp.Body) {
 		switch {
 		case name == "go_goroutines":
 			m.goroutines = value
@@ -231,6 +227,19 @@ func (s *soak) metrics(ctx context.Context) (m metrics, err error) {
 		}
 	}
 	return m, nil
+}
+
+// samples are the names, with labels, and the values of a text of metrics.
+func samples(text []byte) iter.Seq2[string, float64] {
+	return func(yield func(string, float64) bool) {
+		for line := range strings.Lines(string(text)) {
+			name, text, ok := strings.Cut(strings.TrimSpace(line), " ")
+			var value float64
+			if n, _ := fmt.Sscan(text, &value); ok && n == 1 && !yield(name, value) {
+				return
+			}
+		}
+	}
 }
 
 func (s *soak) fault(err error) {
