@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// tokenProtocol begins the sub-protocol by which a browser's WebSocket, that can't have an Authorization header, sends a bearer token, in
-	// base64url without padding, to Kubernetes (k8s.io/apiserver/pkg/authentication/request/websocket).
+	// tokenProtocol begins the sub-protocol by which a browser's WebSocket, that can't have an Authorization header, sends a bearer
+	// token, in base64url without padding, to Kubernetes (k8s.io/apiserver/pkg/authentication/request/websocket).
 	tokenProtocol  = "base64url.bearer.authorization.k8s.io."
 	headerProtocol = "Sec-Websocket-Protocol"
 )

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// ProtocolFrames is the sub-protocol of the console's frames, for clients that have to name one; they are what a client without any speaks.
+	// ProtocolFrames is the sub-protocol of the console's frames, for clients that have to name one; they are what a client without any
+	// speaks.
 	ProtocolFrames = "frames.terminal.kapis.dev"
 	// ProtocolChannels is that of Kubernetes' exec: each message begins with the number of its channel.
 	ProtocolChannels = remotecommand.StreamProtocolV5Name
@@ -80,7 +81,8 @@ type channels struct{ buf []byte }
 
 func (c *channels) kind() websocket.MessageType { return websocket.MessageBinary }
 
-var errChannel = errors.New("a message is of no channel that takes input: 0 is standard input, 4 a size as {\"Width\":80,\"Height\":24}, and 255 closes a channel")
+var errChannel = errors.New("a message is of no channel that takes input: 0 is standard input, 4 a size as" +
+	" {\"Width\":80,\"Height\":24}, and 255 closes a channel")
 
 func (c *channels) decode(raw []byte) (message, error) {
 	if len(raw) == 0 {
@@ -116,9 +118,12 @@ func (c *channels) end(e *Ending) []byte {
 	case e.Exit > 0:
 		s = metav1.Status{Status: metav1.StatusFailure, Reason: remotecommand.NonZeroExitCodeReason,
 			Message: fmt.Sprintf("command terminated with non-zero exit code: %s", e.Reason),
-			Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: remotecommand.ExitCodeCauseType, Message: strconv.Itoa(e.Exit)}}}}
+			Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{
+				{Type: remotecommand.ExitCodeCauseType, Message: strconv.Itoa(e.Exit)},
+			}}}
 	case e.Exit < 0:
-		s = metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonInternalError, Code: http.StatusInternalServerError, Message: e.Reason}
+		s = metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonInternalError, Code: http.StatusInternalServerError,
+			Message: e.Reason}
 	}
 	text, err := json.Marshal(&s)
 	if err != nil {

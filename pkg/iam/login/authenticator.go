@@ -59,8 +59,8 @@ type Authenticator struct {
 	// Lockout refuses attempts after too many failures; nil for never. Records records attempts; nil for no records.
 	Lockout *lockout.Limiter
 	Records Recorder
-	// Policy says when second factors are asked for after a password; "" means FactorOptional. Logins by a redirect provider or a proxy need
-	// none here.
+	// Policy says when second factors are asked for after a password; "" means FactorOptional. Logins by a redirect provider or a proxy
+	// need none here.
 	Policy FactorPolicy
 	// Write writes new passwords; nil if none can be set.
 	Write PasswordWriter
@@ -281,8 +281,8 @@ func (e *Authenticator) EnrolTOTP(ctx context.Context, p *iam.AuthnResult, seale
 	return recovery, err
 }
 
-// EnrolOffered enrols the authenticator app of a user who is logged in, as factor.Store.ConfirmOffered does. Wrong codes count as those of a
-// login.
+// EnrolOffered enrols the authenticator app of a user who is logged in, as factor.Store.ConfirmOffered does. Wrong codes count as those
+// of a login.
 func (e *Authenticator) EnrolOffered(ctx context.Context, u *iam.User, secret, code string, o iam.Origin) (recovery []string, err error) {
 	p := &iam.AuthnResult{User: u, Pending: true}
 	err = e.complete(ctx, p, o, iam.MethodOTP, func(u *iam.User) error {

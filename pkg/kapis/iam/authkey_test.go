@@ -25,7 +25,8 @@ func newKeys(t *testing.T) *token.KeySet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := token.NewKeySet([]token.SigningKey{{ID: "s", Private: private, Created: began, NotBefore: began}}, []token.MACKey{{ID: "k", Secret: []byte(strings.Repeat("0123456789abcdef", 2)), Created: began, NotBefore: began}})
+	set, err := token.NewKeySet([]token.SigningKey{{ID: "s", Private: private, Created: began, NotBefore: began}},
+		[]token.MACKey{{ID: "k", Secret: []byte(strings.Repeat("0123456789abcdef", 2)), Created: began, NotBefore: began}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,8 @@ func TestTheTabOfTheConsoleEnrolsAnAuthenticatorApp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for body, say := range map[string]string{
-		`{}`: "authKey and otp", `{"authKey":"` + offered.AuthKey + `","otp":"000000"}`: "the code is wrong", `{"authKey":"` + mine + `","otp":"` + own + `"}`: "the code is wrong",
+		`{}`: "authKey and otp", `{"authKey":"` + offered.AuthKey + `","otp":"000000"}`: "the code is wrong",
+		`{"authKey":"` + mine + `","otp":"` + own + `"}`: "the code is wrong",
 	} {
 		if answer := w.want(400, alice, http.MethodPost, path, body); !strings.Contains(answer, say) {
 			t.Errorf("%s: %s", body, answer)

@@ -157,7 +157,8 @@ func (k *Kind) sortKeys() []string {
 
 // StoreSchema returns the kind's schema for the store.
 func (k *Kind) StoreSchema() index.Schema {
-	s := index.Schema{Fields: len(k.Fields), Ordered: k.ordered(), Extract: k.Extract, Cut: k.Cut, CutClusterWide: k.CutClusterWide, CutKeys: k.CutKeys}
+	s := index.Schema{Fields: len(k.Fields), Ordered: k.ordered(), Extract: k.Extract, Cut: k.Cut, CutClusterWide: k.CutClusterWide,
+		CutKeys: k.CutKeys}
 	if k.NameField > 0 {
 		s.Searched = []int{k.NameField - 1}
 	}

@@ -39,7 +39,8 @@ func (p *Printers) For(ctx context.Context, k *store.Kind, scope plan.Scope, for
 	if l == nil {
 		l = p.custom(ctx, k)
 	}
-	return &Printer{layout: l, form: *form, row: row{now: time.Now(), dataHidden: !scope.CutKeys && p.planner.HasData(k) && !p.planner.WithData(k, scope)}}
+	hidden := !scope.CutKeys && p.planner.HasData(k) && !p.planner.WithData(k, scope)
+	return &Printer{layout: l, form: *form, row: row{now: time.Now(), dataHidden: hidden}}
 }
 
 // Answer returns the answer to a request for one object: the object, or a Table where the client prefers that. The error is that of FormOf.

@@ -44,12 +44,13 @@ func (h *Handler) appOwner(r *restful.Request) (*iam.User, error) {
 		return nil, err
 	}
 	if !target.IsSelf(r, u) {
-		return nil, status.Forbiddenf("users set up their authenticator apps themselves; DELETE .../users/%s/factors resets those of another", u.Name)
+		return nil, status.Forbiddenf("users set up their authenticator apps themselves; DELETE .../users/%s/factors resets those of another",
+			u.Name)
 	}
 	s := session.Of(request.UserFrom(r.Request.Context()))
 	if s == nil || s.UserUID != u.UID || h.Now().Sub(s.Authenticated) > justNow {
-		return nil, status.Forbiddenf("an authenticator app is set up or removed within %v after a login: log in again, or use the page /oauth/account",
-			justNow)
+		return nil, status.Forbiddenf("an authenticator app is set up or removed within %v after a login: log in again, or use the page"+
+			" /oauth/account", justNow)
 	}
 	return u, nil
 }
@@ -79,7 +80,8 @@ func (h *Handler) enrolAuthKey(r *restful.Request) (any, error) {
 		return nil, err
 	}
 	if in.OTP == "" || in.AuthKey == "" {
-		return nil, apierrors.NewBadRequest("authKey and otp are needed: the secret from the answer to GET, and the code that the app shows")
+		return nil, apierrors.NewBadRequest("authKey and otp are needed: the secret from the answer to GET, and the code that the app" +
+			" shows")
 	}
 	if h.Factors.Of(u).TOTP {
 		return nil, status.Errorf(http.StatusConflict, "there is an authenticator app already: remove it first")
