@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kapis.dev/ks-apiserver/pkg/proxy/relay"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/redaction"
 )
@@ -49,7 +50,7 @@ var errDocument = errors.New("kube-apiserver's answer is not one JSON object")
 
 // batch appends as many pieces as are worth a write.
 func (d *document) batch(dst []byte) ([]byte, error) {
-	for len(dst) < bufferSize/2 {
+	for len(dst) < relay.BufferSize/2 {
 		var err error
 		if dst, err = d.next(dst); err != nil {
 			if errors.Is(err, io.EOF) && len(dst) > 0 {
@@ -233,7 +234,7 @@ func refusalOf(res *http.Response) error {
 	var s metav1.Status
 	if err != nil || json.Unmarshal(raw, &s) != nil || s.Kind != "Status" || res.StatusCode < http.StatusBadRequest ||
 		res.StatusCode == http.StatusUnauthorized {
-		return badGateway(fmt.Sprintf("kube-apiserver answered a watch with %d", res.StatusCode))
+		return relay.BadGateway(fmt.Sprintf("kube-apiserver answered a watch with %d", res.StatusCode))
 	}
 	return &apierrors.StatusError{ErrStatus: s}
 }

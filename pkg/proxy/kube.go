@@ -12,9 +12,9 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/proxy/relay"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -81,7 +81,7 @@ func NewKube(o KubeOptions) (*Kube, error) {
 	if k.streams == nil {
 		k.streams = stream.New(stream.Options{})
 	}
-	pool := newBuffers()
+	pool := relay.NewBuffers()
 	k.ordinary, k.lasting, k.upgrades = k.by(t.ordinary, pool), k.by(t.streams, pool), k.by(t.upgrades, pool)
 	k.own, k.streaming, k.upgrading, k.closeIdle = t.ordinary, t.streams, t.upgrades, t.closeIdle
 	k.config = rest.CopyConfig(o.Config)
@@ -92,7 +92,7 @@ func NewKube(o KubeOptions) (*Kube, error) {
 // CloseIdleConnections closes the connections to kube-apiserver that no request uses.
 func (k *Kube) CloseIdleConnections() { k.closeIdle() }
 
-func (k *Kube) by(t http.RoundTripper, pool *buffers) *httputil.ReverseProxy {
+func (k *Kube) by(t http.RoundTripper, pool *relay.Buffers) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite:   k.rewrite,
 		Transport: t,
@@ -104,7 +104,7 @@ func (k *Kube) by(t http.RoundTripper, pool *buffers) *httputil.ReverseProxy {
 		},
 		ErrorHandler: answerError,
 		BufferPool:   pool,
-		ErrorLog:     log.New(quietLog{}, "", 0),
+		ErrorLog:     log.New(relay.QuietLog{}, "", 0),
 	}
 }
 
@@ -119,18 +119,18 @@ func (k *Kube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case request.IsUpgrade(r.Header):
 		if r.ContentLength != 0 || len(r.TransferEncoding) > 0 {
 			w.Header().Set("Connection", "close")
-			web.WriteError(w, r, errUpgradeBody)
+			web.WriteError(w, r, relay.ErrUpgradeBody)
 			return
 		}
 		if x := redactionOf(info); x != nil {
 			k.upgradeHidden(w, r, info, x)
 			return
 		}
-		guarded(k.streams, w, r, func(s *stream.Stream, r *http.Request) {
-			k.upgrades.ServeHTTP(&tunnel{ResponseWriter: w, stream: s}, r)
+		relay.Guarded(k.streams, w, r, func(s *stream.Stream, r *http.Request) {
+			k.upgrades.ServeHTTP(&relay.Tunnel{ResponseWriter: w, Stream: s}, r)
 		})
-	case isLong(info, r.URL):
-		guarded(k.streams, w, r, func(_ *stream.Stream, r *http.Request) { k.lasting.ServeHTTP(w, r) })
+	case relay.IsLong(info, r.URL):
+		relay.Guarded(k.streams, w, r, func(_ *stream.Stream, r *http.Request) { k.lasting.ServeHTTP(w, r) })
 	default:
 		if redactionOf(info) != nil {
 			if err := checkPatch(r, info); err != nil {
@@ -138,22 +138,8 @@ func (k *Kube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 		}
-		k.ordinary.ServeHTTP(whole{w}, r)
+		k.ordinary.ServeHTTP(relay.Whole{ResponseWriter: w}, r)
 	}
-}
-
-// guarded passes on a long request, and ends it with the right to it.
-func guarded(by *stream.Guard, w http.ResponseWriter, r *http.Request, pass func(*stream.Stream, *http.Request)) {
-	s, again, err := by.Over(w, r)
-	if err != nil {
-		if request.IsUpgrade(r.Header) {
-			w.Header()["Connection"] = connClose
-		}
-		web.WriteError(w, r, err)
-		return
-	}
-	defer s.Stop()
-	pass(s, again)
 }
 
 // checkAuthorized refuses requests that did not pass the filters: without a caller there is no one to impersonate, and this server's own
@@ -199,12 +185,12 @@ func (k *Kube) address(out, in *http.Request, upgrade bool) {
 	}
 	out.URL = u
 	out.Host = ""
-	cutHeaders(out.Header)
+	relay.CutHeaders(out.Header)
 	if !upgrade {
 		delete(out.Header, "Connection")
 		delete(out.Header, "Upgrade")
 	}
-	setPeer(out.Header, in.RemoteAddr)
+	relay.SetPeer(out.Header, in.RemoteAddr)
 	caller := request.UserFrom(ctx)
 	impersonate(out.Header, caller, authz.DecisionFrom(ctx).Group)
 	if k.extra != nil {
@@ -232,21 +218,6 @@ func (k *Kube) validating(i *request.Info, query string) string {
 	return query + "&" + k.fieldValidation
 }
 
-// isLong reports whether a request lasts as long as the client, or a workload, likes.
-func isLong(i *request.Info, u *url.URL) bool {
-	switch i.Verb {
-	case "watch", "proxy":
-		return true
-	}
-	switch i.Subresource {
-	case "proxy", "exec", "attach", "portforward":
-		return true
-	case "log":
-		return u.RawQuery != "" && u.Query().Has("follow")
-	}
-	return false
-}
-
 // checkUser refuses to act for names that belong to Kubernetes itself. No authenticator here returns them; if one did, the request would
 // have the rights of a component of the control plane.
 func checkUser(u user.Info) error {
@@ -254,19 +225,11 @@ func checkUser(u user.Info) error {
 	if name == "" {
 		return errors.New("pass a request to kube-apiserver: the caller has no name")
 	}
-	if !survives(name) {
+	if !relay.Survives(name) {
 		return fmt.Errorf("pass a request to kube-apiserver: the name %q would not arrive there as it is", name)
 	}
 	if strings.HasPrefix(name, "system:") && name != user.Anonymous && !strings.HasPrefix(name, "system:serviceaccount:") {
 		return fmt.Errorf("pass a request to kube-apiserver: refusing to act as %q", name)
 	}
 	return nil
-}
-
-// quietLog drops ReverseProxy's messages about connections that ended early, which are normal.
-type quietLog struct{}
-
-func (quietLog) Write(p []byte) (int, error) {
-	klog.V(5).InfoS("proxy", "message", strings.TrimSpace(string(p)))
-	return len(p), nil
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/proxy/relay"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -259,12 +260,12 @@ func FuzzThePathAuthorizedIsThePathSent(f *testing.F) {
 }
 
 func TestBuffersAreReused(t *testing.T) {
-	b := newBuffers()
+	b := relay.NewBuffers()
 	if n := testing.AllocsPerRun(100, func() { b.Put(b.Get()) }); n > 0.5 {
 		t.Errorf("%v allocations", n)
 	}
 	b.Put(make([]byte, 3)) // not one of the pool's
-	if got := len(b.Get()); got != bufferSize {
+	if got := len(b.Get()); got != relay.BufferSize {
 		t.Errorf("a buffer of %d bytes", got)
 	}
 }
@@ -281,7 +282,7 @@ func TestIsLong(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := isLong(info, r.URL); got != want {
+		if got := relay.IsLong(info, r.URL); got != want {
 			t.Errorf("%s: %v", target, got)
 		}
 	}

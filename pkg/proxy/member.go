@@ -20,6 +20,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authn/fleet"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/cluster"
+	"kapis.dev/ks-apiserver/pkg/proxy/relay"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/stream"
@@ -58,7 +59,7 @@ func NewMembers(find func(name string) *cluster.Member, streams *stream.Guard) *
 	m := &Members{find: find, streams: streams}
 	m.proxy = &httputil.ReverseProxy{
 		Rewrite: rewriteForMember, Transport: memberTransport{}, ModifyResponse: modifyMemberAnswer, ErrorHandler: answerMemberError,
-		BufferPool: newBuffers(), ErrorLog: log.New(quietLog{}, "", 0),
+		BufferPool: relay.NewBuffers(), ErrorLog: log.New(relay.QuietLog{}, "", 0),
 		FlushInterval: -1, // whether an answer is a stream is known by the member
 	}
 	return m
@@ -79,15 +80,15 @@ func (m *Members) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch info := request.InfoFrom(r.Context()); {
 	case upgrade && (r.ContentLength != 0 || len(r.TransferEncoding) > 0):
 		w.Header().Set("Connection", "close")
-		web.WriteError(w, r, errUpgradeBody)
+		web.WriteError(w, r, relay.ErrUpgradeBody)
 	case upgrade:
-		guarded(m.streams, w, r, func(s *stream.Stream, r *http.Request) {
-			m.proxy.ServeHTTP(&tunnel{ResponseWriter: w, stream: s}, r)
+		relay.Guarded(m.streams, w, r, func(s *stream.Stream, r *http.Request) {
+			m.proxy.ServeHTTP(&relay.Tunnel{ResponseWriter: w, Stream: s}, r)
 		})
-	case isLong(info, r.URL) || stream.WantsEvents(r.Header):
-		guarded(m.streams, w, r, func(_ *stream.Stream, r *http.Request) { m.proxy.ServeHTTP(w, r) })
+	case relay.IsLong(info, r.URL) || stream.WantsEvents(r.Header):
+		relay.Guarded(m.streams, w, r, func(_ *stream.Stream, r *http.Request) { m.proxy.ServeHTTP(w, r) })
 	default:
-		m.proxy.ServeHTTP(whole{w}, r)
+		m.proxy.ServeHTTP(relay.Whole{ResponseWriter: w}, r)
 	}
 }
 
@@ -106,7 +107,7 @@ func (m *Members) member(r *http.Request) (*cluster.Member, error) {
 		return nil, unavailable(ReasonUnreachable, "the cluster %q has just left the fleet", info.Cluster)
 	}
 	name := u.GetName()
-	if u.GetUID() == "" || strings.HasPrefix(name, "system:") || strings.HasPrefix(name, syntheticGroup) || !survives(name) {
+	if u.GetUID() == "" || strings.HasPrefix(name, "system:") || strings.HasPrefix(name, relay.SyntheticGroup) || !relay.Survives(name) {
 		return nil, status.Forbiddenf("%.100q is no user of the fleet: only people enter member clusters", name)
 	}
 	if linked, since := member.Linked(); !linked {
@@ -124,12 +125,7 @@ func (m *Members) member(r *http.Request) (*cluster.Member, error) {
 }
 
 func unavailable(reason metav1.StatusReason, format string, args ...any) error {
-	return because(reason, status.RetryAfter(5, status.Errorf(http.StatusServiceUnavailable, format, args...)))
-}
-
-func because(reason metav1.StatusReason, err *apierrors.StatusError) *apierrors.StatusError {
-	err.ErrStatus.Reason = reason
-	return err
+	return relay.Because(reason, status.RetryAfter(5, status.Errorf(http.StatusServiceUnavailable, format, args...)))
 }
 
 // rewriteForMember makes the request that is sent: the path that was parsed, without the cluster, the query as it is, and the caller's
@@ -140,12 +136,12 @@ func rewriteForMember(p *httputil.ProxyRequest) {
 	p.Out.URL = &url.URL{Scheme: "https", Host: "member", Path: path, RawPath: raw, RawQuery: p.In.URL.RawQuery}
 	p.Out.Host = ""
 	h := p.Out.Header
-	cutHeaders(h)
+	relay.CutHeaders(h)
 	if !request.IsUpgrade(p.In.Header) {
 		delete(h, "Connection")
 		delete(h, "Upgrade")
 	}
-	setPeer(h, p.In.RemoteAddr)
+	relay.SetPeer(h, p.In.RemoteAddr)
 	nameCaller(h, request.UserFrom(ctx))
 }
 
@@ -155,7 +151,7 @@ func nameCaller(h http.Header, u user.Info) {
 	h[fleet.HeaderUID] = []string{u.GetUID()}
 	var groups []string
 	for _, g := range u.GetGroups() {
-		if assertable(g) && !strings.HasPrefix(g, "system:") {
+		if relay.Assertable(g) && !strings.HasPrefix(g, "system:") {
 			groups = append(groups, g)
 		}
 	}
@@ -205,7 +201,7 @@ func (memberTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // modifyMemberAnswer decides whether the answer of a member may go to the client, and which of its headers.
 func modifyMemberAnswer(res *http.Response) error {
 	if res.StatusCode == http.StatusUnauthorized {
-		return because(ReasonUnauthorized, status.Errorf(http.StatusNetworkAuthenticationRequired,
+		return relay.Because(ReasonUnauthorized, status.Errorf(http.StatusNetworkAuthenticationRequired,
 			"the cluster does not know who you are: a user of its own may have your name; ask its administrator"))
 	}
 	if err := modifyResponse(res); err != nil {
@@ -222,7 +218,7 @@ func modifyMemberAnswer(res *http.Response) error {
 // answerMemberError answers where the member could not, or where its answer must not be passed on. What went wrong is only logged: errors
 // name addresses.
 func answerMemberError(w http.ResponseWriter, r *http.Request, err error) {
-	if answeredEnd(w, r) {
+	if relay.AnsweredEnd(w, r) {
 		return
 	}
 	name := request.InfoFrom(r.Context()).Cluster
@@ -236,7 +232,7 @@ func answerMemberError(w http.ResponseWriter, r *http.Request, err error) {
 func memberStatus(name string, err error) *apierrors.StatusError {
 	var (
 		tooLarge *http.MaxBytesError
-		refused  *refusedAnswer
+		refused  *relay.RefusedAnswer
 		own      *apierrors.StatusError
 	)
 	switch {
@@ -245,14 +241,14 @@ func memberStatus(name string, err error) *apierrors.StatusError {
 	case errors.As(err, &tooLarge):
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body may have %d bytes at most", tooLarge.Limit))
 	case errors.As(err, &refused):
-		return badGateway("the cluster " + name + " gave an answer that is not passed on: " + refused.reason)
+		return relay.BadGateway("the cluster " + name + " gave an answer that is not passed on: " + refused.Reason)
 	case errors.Is(err, errMemberTimeout):
-		return because(ReasonTimeout, status.RetryAfter(5, status.Errorf(http.StatusGatewayTimeout,
+		return relay.Because(ReasonTimeout, status.RetryAfter(5, status.Errorf(http.StatusGatewayTimeout,
 			"the cluster %q has not begun to answer in time; whether it did what was asked is not known", name)))
 	case errors.Is(err, cluster.ErrBusy):
 		return status.RetryAfter(5, status.Errorf(http.StatusTooManyRequests,
 			"the cluster %q has too many requests under way: try again", name))
 	}
-	return because(ReasonUnreachable, status.RetryAfter(5, status.Errorf(http.StatusServiceUnavailable,
+	return relay.Because(ReasonUnreachable, status.RetryAfter(5, status.Errorf(http.StatusServiceUnavailable,
 		"the connection to the cluster %q broke; whether it did what was asked is not known", name)))
 }

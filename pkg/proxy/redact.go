@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kapis.dev/ks-apiserver/pkg/proxy/relay"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -75,7 +76,7 @@ func redactAnswer(res *http.Response) error {
 			dst, err = appendEvent(dst, x, frame)
 			return append(dst, '\n'), err
 		}}
-		watchBody(res) // a stream may end within an event, and the client still sees a clean end
+		relay.WatchBody(res) // a stream may end within an event, and the client still sees a clean end
 		return nil
 	}
 	d := &document{in: in, redaction: x}
@@ -87,7 +88,7 @@ func redactAnswer(res *http.Response) error {
 func checkReadable(res *http.Response) error {
 	media, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if err != nil || media != typeJSON || res.Header.Get("Content-Encoding") != "" {
-		return &refusedAnswer{"it answered with something other than JSON, of a kind that has secrets"}
+		return &relay.RefusedAnswer{Reason: "it answered with something other than JSON, of a kind that has secrets"}
 	}
 	return nil
 }
@@ -140,7 +141,7 @@ func (b *redacted) Read(p []byte) (int, error) {
 		if b.err != nil {
 			return 0, b.err
 		}
-		if cap(b.piece) > 2*bufferSize {
+		if cap(b.piece) > 2*relay.BufferSize {
 			b.piece = nil // the buffer of one large object must not stay
 		}
 		b.at = 0
@@ -159,7 +160,7 @@ func (k *Kube) upgradeHidden(w http.ResponseWriter, r *http.Request, info *reque
 		k.watchSocket(w, r, x)
 		return
 	}
-	w.Header()["Connection"] = connClose
+	w.Header()["Connection"] = relay.ConnClose
 	web.WriteError(w, r, errUpgradeHidden)
 }
 

@@ -17,6 +17,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	"kapis.dev/ks-apiserver/pkg/proxy/relay"
 )
 
 func TestRedirectsAreNotPassedOn(t *testing.T) { // S17
@@ -201,7 +203,7 @@ func TestStatusOf(t *testing.T) {
 	}{
 		"TooLarge":    {fmt.Errorf("send: %w", &http.MaxBytesError{Limit: 3}), 413},
 		"SlowBody":    {fmt.Errorf("send: %w", &apierrors.StatusError{ErrStatus: metav1.Status{Code: 408}}), 408},
-		"Refused":     {&refusedAnswer{"x"}, 502},
+		"Refused":     {&relay.RefusedAnswer{Reason: "x"}, 502},
 		"Dial":        {&url.Error{Err: &net.OpError{Op: "dial", Err: errors.New("refused")}}, 503},
 		"Read":        {&net.OpError{Op: "read", Err: errors.New("reset")}, 502},
 		"Deadline":    {context.DeadlineExceeded, 504},

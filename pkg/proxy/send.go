@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"kapis.dev/ks-apiserver/pkg/proxy/relay"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -48,7 +49,7 @@ func (k *Kube) checkOwn(r *http.Request) error {
 		return fmt.Errorf("send a request to kube-apiserver: %s was authorized, not %s", info.Path, r.URL.Path)
 	case !isVerbOf(info, r.Method):
 		return fmt.Errorf("send a request to kube-apiserver: %s was authorized for %s, not the method %s", info.Path, info.Verb, r.Method)
-	case request.IsUpgrade(r.Header) || isLong(info, r.URL):
+	case request.IsUpgrade(r.Header) || relay.IsLong(info, r.URL):
 		return fmt.Errorf("send a request to kube-apiserver: %s may go on for long", info.Path)
 	}
 	return nil

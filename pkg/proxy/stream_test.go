@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kapis.dev/ks-apiserver/pkg/proxy/relay"
 	"kapis.dev/ks-apiserver/pkg/stream"
 )
 
@@ -181,7 +182,7 @@ func TestAClientThatLeavesBeforeTheAnswer(t *testing.T) {
 	_ = c.conn.Close()
 	<-gone
 	<-returned
-	if code.Load() != statusClientClosed {
+	if code.Load() != relay.StatusClientClosed {
 		t.Errorf("it is recorded as %d", code.Load())
 	}
 }

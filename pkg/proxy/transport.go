@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -97,24 +96,4 @@ func newTransport(cfg *rest.Config) (*http.Transport, error) {
 		// Pings find a connection that died silently (a node that lost its power).
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
 	}, nil
-}
-
-// bufferSize is what ReverseProxy would allocate for each answer.
-const bufferSize = 32 << 10
-
-// buffers is an httputil.BufferPool. It pools pointers to arrays: a slice would be allocated each time that it is put back.
-type buffers struct{ pool sync.Pool }
-
-func newBuffers() *buffers {
-	return &buffers{sync.Pool{New: func() any { return new([bufferSize]byte) }}}
-}
-
-// Get returns a buffer.
-func (b *buffers) Get() []byte { return b.pool.Get().(*[bufferSize]byte)[:] }
-
-// Put takes a buffer back.
-func (b *buffers) Put(p []byte) {
-	if len(p) == bufferSize {
-		b.pool.Put((*[bufferSize]byte)(p))
-	}
 }
