@@ -9,6 +9,7 @@ package egress
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -35,6 +36,10 @@ type Options struct {
 	AllowLoopback bool
 	// SkipVerify accepts any certificate of a server: for servers that a user declared insecure.
 	SkipVerify bool
+	// RootCAs are the authorities of servers; nil for those of the machine.
+	RootCAs *x509.CertPool
+	// Refuse reports whether an address is not to be connected to, besides those that no user may reach; nil for none.
+	Refuse func(netip.AddrPort) bool
 	// HeaderTimeout is how long the header of an answer may take.
 	HeaderTimeout time.Duration
 }
@@ -44,12 +49,12 @@ type Options struct {
 func NewTransport(o Options) *http.Transport {
 	d := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second,
 		ControlContext: func(_ context.Context, network, address string, _ syscall.RawConn) error {
-			return check(network, address, o.AllowLoopback)
+			return check(network, address, &o)
 		}}
 	return &http.Transport{
 		Proxy:           nil,
 		DialContext:     d.DialContext,
-		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.SkipVerify},
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.SkipVerify, RootCAs: o.RootCAs},
 		// InsecureSkipVerify is set only if the user whose data it is asks for it.
 		TLSHandshakeTimeout:    handshakeTimeout,
 		ResponseHeaderTimeout:  o.HeaderTimeout,
@@ -63,7 +68,7 @@ func NewTransport(o Options) *http.Transport {
 }
 
 // check refuses an address that is about to be dialled if users may not reach it.
-func check(network, address string, allowLoopback bool) error {
+func check(network, address string, o *Options) error {
 	if network != "tcp4" && network != "tcp6" {
 		return fmt.Errorf("connect by %s: %w", network, ErrRefused)
 	}
@@ -71,7 +76,7 @@ func check(network, address string, allowLoopback bool) error {
 	if err != nil {
 		return fmt.Errorf("read the address %s: %w", address, err)
 	}
-	if !Allowed(ap.Addr(), allowLoopback) {
+	if !Allowed(ap.Addr(), o.AllowLoopback) || o.Refuse != nil && o.Refuse(netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())) {
 		return fmt.Errorf("connect to %s: %w", ap.Addr(), ErrRefused)
 	}
 	return nil
