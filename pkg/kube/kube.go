@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	extensionsv1alpha1 "kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
 	gatewayv1alpha1 "kapis.dev/ks-apiserver/pkg/api/gateway/v1alpha1"
 	gatewayv1alpha2 "kapis.dev/ks-apiserver/pkg/api/gateway/v1alpha2"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
@@ -104,6 +105,7 @@ func Scheme() *runtime.Scheme {
 		iamv1beta1.AddToScheme,
 		tenantv1beta1.AddToScheme,
 		clusterv1alpha1.AddToScheme,
+		extensionsv1alpha1.AddToScheme,
 		gatewayv1alpha1.AddToScheme,
 		gatewayv1alpha2.AddToScheme,
 		sessionv1alpha1.AddToScheme,
