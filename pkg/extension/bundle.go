@@ -1,0 +1,376 @@
+package extension
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/recent"
+)
+
+const (
+	// maxContent bounds a file of a bundle, and maxContents all that are in memory, in bytes.
+	maxContent, maxContents = 16 << 20, 128 << 20
+	// fetchTimeout bounds reading one.
+	fetchTimeout = 3 * time.Second
+	// recheckAfter is how long content is taken for the present one whose bundle does not say so by its digest.
+	recheckAfter = 10 * time.Second
+	// staleFor is how long content is served whose source can't be read.
+	staleFor = 24 * time.Hour
+	// minGzip is the size in bytes from which content is compressed.
+	minGzip = 1 << 10
+)
+
+// Bundle is a JSBundle.
+type Bundle struct {
+	Name string
+	// Fault says why it is not served, "" if it is.
+	Fault string
+
+	uid, version, digest string
+	extension            string
+	created              time.Time
+	files                map[string]*File // by link
+}
+
+func (b *Bundle) older(c *Bundle) int {
+	return cmp.Or(b.created.Compare(c.created), cmp.Compare(b.Name, c.Name))
+}
+
+// File is a file of a bundle.
+type File struct {
+	// Link is its path, and Type its media type.
+	Link, Type string
+
+	bundle *Bundle
+	raw    []byte
+	from   *v1alpha1.Source
+	main   bool // the file that the digest of the bundle is of
+}
+
+// mediaTypes are those of files of bundles, by extension. A page is none of them.
+var mediaTypes = map[string]string{
+	".js": "application/javascript", ".mjs": "application/javascript", ".css": "text/css; charset=utf-8", ".json": "application/json",
+	".map":  "application/json",
+	".wasm": "application/wasm", ".woff": "font/woff", ".woff2": "font/woff2", ".ttf": "font/ttf", ".otf": "font/otf", ".png": "image/png",
+	".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp", ".ico": "image/x-icon", ".svg": "image/svg+xml",
+}
+
+// typeOf returns the media type of a file: the one that is asked for, if files may have it, or that of its name.
+func typeOf(link, asked string) (string, error) {
+	if asked == "" {
+		return cmp.Or(mediaTypes[strings.ToLower(path.Ext(link))], "application/octet-stream"), nil
+	}
+	media, _, err := mime.ParseMediaType(asked)
+	if err != nil {
+		return "", fmt.Errorf("mimeType: %.100q is no media type", asked)
+	}
+	if strings.HasPrefix(media, "image/") || strings.HasPrefix(media, "font/") || media == "application/octet-stream" ||
+		strings.HasSuffix(media, "/javascript") {
+		return asked, nil
+	}
+	for _, known := range mediaTypes {
+		if own, _, _ := mime.ParseMediaType(known); own == media {
+			return asked, nil
+		}
+	}
+	return "", fmt.Errorf("mimeType: files of bundles are not of %.100q: scripts, styles, JSON, WebAssembly, fonts and images are served",
+		media)
+}
+
+// newBundle reads a JSBundle. Its error says what is wrong with it.
+func newBundle(o *v1alpha1.JSBundle) (*Bundle, error) {
+	b := &Bundle{Name: o.Name, uid: string(o.UID), version: o.ResourceVersion, digest: o.Annotations[v1alpha1.AnnotationDigest],
+		extension: owner(&o.ObjectMeta), created: o.CreationTimestamp.Time, files: map[string]*File{}}
+	if o.Status.State != v1alpha1.StateAvailable {
+		b.Fault = fmt.Sprintf("its status.state is %.63q, and not %s", o.Status.State, v1alpha1.StateAvailable)
+	}
+	if len(o.Spec.Raw) == 0 && o.Spec.RawFrom == nil {
+		return nil, errors.New("spec: there is neither raw nor rawFrom")
+	}
+	err := b.add(cmp.Or(o.Status.Link, DefaultLink(o.Name)), "application/javascript", o.Spec.Raw, o.Spec.RawFrom, true)
+	if err != nil {
+		return nil, fmt.Errorf("status.link: %w", err)
+	}
+	if o.Spec.Assets == nil {
+		return b, nil
+	}
+	if s := o.Spec.Assets.Style; s != nil && s.Link != "" {
+		if err := b.add(s.Link, "text/css", nil, &s.Source, false); err != nil {
+			return nil, fmt.Errorf("spec.assets.style: %w", err)
+		}
+	}
+	for i := range o.Spec.Assets.Files {
+		f := &o.Spec.Assets.Files[i]
+		if err := b.add(f.Link, f.MIMEType, nil, &f.Source, false); err != nil {
+			return nil, fmt.Errorf("spec.assets.files[%d]: %w", i, err)
+		}
+	}
+	return b, nil
+}
+
+func (b *Bundle) add(link, media string, raw []byte, from *v1alpha1.Source, main bool) error {
+	if err := checkLink(link, b.extension); err != nil {
+		return err
+	}
+	if b.files[link] != nil {
+		return fmt.Errorf("two files of the bundle have the link %.200q", link)
+	}
+	media, err := typeOf(link, media)
+	if err != nil {
+		return err
+	}
+	f := &File{Link: link, Type: media, bundle: b, main: main}
+	if len(raw) > 0 {
+		f.raw = Decoded(raw)
+	} else if err := b.checkSource(from); err != nil {
+		return err
+	} else {
+		f.from = from
+	}
+	b.files[link] = f
+	return nil
+}
+
+// checkSource returns why a bundle may not have a source. A Secret is read only in the namespace of the bundle's extension: anybody may
+// read what a bundle has.
+func (b *Bundle) checkSource(s *v1alpha1.Source) error {
+	switch {
+	case s.ConfigMapKeyRef != nil:
+		if r := s.ConfigMapKeyRef; r.Name == "" || r.Namespace == "" || r.Key == "" {
+			return errors.New("configMapKeyRef needs a namespace, a name and a key")
+		}
+	case s.SecretKeyRef != nil:
+		r := s.SecretKeyRef
+		if r.Name == "" || r.Namespace == "" || r.Key == "" {
+			return errors.New("secretKeyRef needs a namespace, a name and a key")
+		}
+		if b.extension == "" || r.Namespace != "extension-"+b.extension {
+			return errors.New("secretKeyRef: a bundle is read by everybody, so its Secret has to be in the namespace of its extension," +
+				" extension-<extension>, which the label kubesphere.io/extension-ref names")
+		}
+	default:
+		if _, err := ParseEndpoint(&s.Endpoint); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *Index) setBundle(raw []byte) error {
+	o := &v1alpha1.JSBundle{}
+	if err := json.Unmarshal(raw, o); err != nil {
+		return fmt.Errorf("read a JSBundle: %w", err)
+	}
+	b, err := newBundle(o)
+	if err != nil {
+		return fmt.Errorf("it is not valid: %w", err)
+	}
+	x.bundles[o.Name] = b
+	return nil
+}
+
+// File returns the file at a path, nil if there is none.
+func (x *Index) File(link string) *File { return x.tables.Load().links[link] }
+
+// Fault says why the file is not served, "" if it is.
+func (f *File) Fault() string { return f.bundle.Fault }
+
+// Reader reads what bundles are made of.
+type Reader interface {
+	// Key returns a key of a ConfigMap, or of a Secret.
+	Key(ctx context.Context, secret bool, r *v1alpha1.KeyReference) ([]byte, error)
+}
+
+// Files serves the files of bundles.
+type Files struct {
+	Index  *Index
+	Reader Reader
+	Now    func() time.Time
+
+	fetching singleflight.Group
+	mu       sync.Mutex
+	kept     *recent.Map[fileKey, *content]
+}
+
+type fileKey struct{ bundle, link string }
+
+// content is a file as it is served.
+type content struct {
+	plain, zipped []byte // zipped is nil where it is not shorter
+	digest        string
+	version       string // of the bundle
+	at            time.Time
+}
+
+// NewFiles returns the files of the bundles of an index.
+func NewFiles(x *Index, r Reader, now func() time.Time) *Files {
+	return &Files{Index: x, Reader: r, Now: now, kept: recent.NewWeightedMap[fileKey](maxContents, func(c *content) int {
+		return len(c.plain) + len(c.zipped) + 1<<10
+	})}
+}
+
+// content returns what a file has: what is in memory, while its bundle says so, or what its source has.
+func (s *Files) content(ctx context.Context, f *File) (*content, error) {
+	key := fileKey{f.bundle.uid, f.Link}
+	s.mu.Lock()
+	kept, ok := s.kept.Use(key)
+	s.mu.Unlock()
+	if ok && f.present(kept, s.Now()) {
+		return kept, nil
+	}
+	got, err, _ := s.fetching.Do(f.bundle.uid+" "+f.Link, func() (any, error) { // a UID has no blank
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout) // others may wait for it
+		defer cancel()
+		raw, err := s.read(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		c := newContent(raw, f.bundle.version, s.Now())
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.kept.Set(key, c)
+		return c, nil
+	})
+	switch {
+	case err == nil:
+		return got.(*content), nil
+	case ok && s.Now().Sub(kept.at) < staleFor:
+		klog.ErrorS(err, "A file of a JSBundle can't be read: the last one is served", "bundle", f.bundle.Name, "link", f.Link)
+		return kept, nil
+	}
+	return nil, err
+}
+
+// present reports whether content that is in memory is what the file has now.
+func (f *File) present(c *content, now time.Time) bool {
+	if c.version != f.bundle.version {
+		return false
+	}
+	return f.settled(c) || now.Sub(c.at) < recheckAfter
+}
+
+// settled reports whether the version of the bundle changes with the content.
+func (f *File) settled(c *content) bool { return f.raw != nil || f.main && f.bundle.digest == c.digest }
+
+// Digest returns that of what a bundle has now, "" for one whose content is in the object itself.
+func (s *Files) Digest(ctx context.Context, o *v1alpha1.JSBundle) (string, error) {
+	b, err := newBundle(o)
+	if err != nil {
+		return "", err
+	}
+	for _, f := range b.files {
+		if f.main && f.raw == nil {
+			ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+			defer cancel()
+			raw, err := s.read(ctx, f)
+			return Digest(raw), err
+		}
+	}
+	return "", nil
+}
+
+// read reads a file from where its bundle says.
+func (s *Files) read(ctx context.Context, f *File) ([]byte, error) {
+	switch {
+	case f.raw != nil:
+		return f.raw, nil
+	case f.from.ConfigMapKeyRef != nil:
+		return s.Reader.Key(ctx, false, f.from.ConfigMapKeyRef)
+	case f.from.SecretKeyRef != nil:
+		return s.Reader.Key(ctx, true, f.from.SecretKeyRef)
+	}
+	a, err := ParseEndpoint(&f.from.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	t := a.Transport(s.Index.options.Egress)
+	defer t.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, a.Scheme+"://"+a.Host+cmp.Or(a.Path, "/"), http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := t.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("its source answers %d", resp.StatusCode)
+	}
+	return bounded(resp.Body)
+}
+
+// errTooLong says that a file has more than may be served.
+var errTooLong = fmt.Errorf("the file has more than %d bytes", maxContent)
+
+func bounded(r io.Reader) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(r, maxContent+1))
+	if err == nil && len(raw) > maxContent {
+		err = errTooLong
+	}
+	return raw, err
+}
+
+func newContent(raw []byte, version string, now time.Time) *content {
+	c := &content{plain: raw, digest: Digest(raw), version: version, at: now}
+	if len(raw) < minGzip {
+		return c
+	}
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := w.Write(raw); err == nil && w.Close() == nil && out.Len() < len(raw)*9/10 {
+		c.zipped = bytes.Clone(out.Bytes())
+	}
+	return c
+}
+
+// Digest is what AnnotationDigest has of content.
+func Digest(raw []byte) string {
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// Serve answers with a file. Its error is of the source, and nothing has been written then.
+func (s *Files) Serve(w http.ResponseWriter, r *http.Request, f *File) error {
+	c, err := s.content(r.Context(), f)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h["Content-Type"] = []string{f.Type}
+	h["X-Content-Type-Options"] = []string{"nosniff"}
+	h["Vary"] = []string{"Accept-Encoding"}
+	if strings.HasPrefix(f.Type, "image/svg") {
+		h["Content-Security-Policy"] = []string{"default-src 'none'; style-src 'unsafe-inline'; sandbox"}
+	}
+	h["Cache-Control"] = []string{"no-cache"}
+	if v := r.URL.Query().Get("resourceVersion"); v != "" && v == f.bundle.version && v == c.version && f.settled(c) {
+		h["Cache-Control"] = []string{"public, max-age=31536000, immutable"}
+	}
+	body, tag := c.plain, `"`+c.digest+`"`
+	if c.zipped != nil && r.Header.Get("Range") == "" && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		body, tag = c.zipped, `"`+c.digest+`-gzip"`
+		h["Content-Encoding"] = []string{"gzip"}
+	}
+	h["Etag"] = []string{tag}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
+	return nil
+}

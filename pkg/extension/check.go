@@ -1,0 +1,205 @@
+package extension
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
+)
+
+// proxyRoot is what the paths of ReverseProxies begin with, and distRoot those of JSBundles.
+const (
+	proxyRoot = "/proxy/"
+	distRoot  = "/dist/"
+)
+
+// CheckGroup returns why no extension may have a group and version, nil if one may.
+func CheckGroup(gv schema.GroupVersion, taken func(schema.GroupVersion) bool) error {
+	if wrong := validation.IsDNS1123Subdomain(gv.Group); len(wrong) > 0 {
+		return fmt.Errorf("spec.group: %.100q is not the name of a group: %s", gv.Group, wrong[0])
+	}
+	if wrong := validation.IsDNS1035Label(gv.Version); len(wrong) > 0 {
+		return fmt.Errorf("spec.version: %.63q is not the name of a version: %s", gv.Version, wrong[0])
+	}
+	if !strings.Contains(gv.Group, ".") || strings.HasSuffix(gv.Group, ".k8s.io") {
+		return fmt.Errorf("spec.group: %s is Kubernetes' own", gv.Group)
+	}
+	if taken != nil && taken(gv) {
+		return fmt.Errorf("spec.group, spec.version: %s is served by this server itself", gv)
+	}
+	return nil
+}
+
+type matcher struct {
+	path   string
+	open   bool
+	method string
+}
+
+// parseMatcher reads the matcher of a ReverseProxy.
+func parseMatcher(in *v1alpha1.Matcher) (m matcher, err error) {
+	m.path, m.open = strings.CutSuffix(in.Path, "*")
+	switch m.method = strings.ToUpper(in.Method); {
+	case m.method == "" || m.method == "*":
+		m.method = "*"
+	case !methods[m.method]:
+		return m, fmt.Errorf("spec.matcher.method: %.40q is no method that a request may have", in.Method)
+	}
+	switch {
+	case !strings.HasPrefix(m.path, proxyRoot) || m.path == proxyRoot:
+		return m, fmt.Errorf("spec.matcher.path: %.200q is not a path below %s", in.Path, proxyRoot)
+	case !sound(m.path) || strings.Contains(m.path, "//") || strings.ContainsAny(m.path, "*?#%"):
+		return m, fmt.Errorf("spec.matcher.path: %.200q is no path, with * at most at its end", in.Path)
+	}
+	return m, nil
+}
+
+// CheckAPIService returns why an APIService is refused, besides what others may have already.
+func CheckAPIService(o *v1alpha1.APIService, taken func(schema.GroupVersion) bool) error {
+	gv := schema.GroupVersion{Group: o.Spec.Group, Version: o.Spec.Version}
+	if err := CheckGroup(gv, taken); err != nil {
+		return err
+	}
+	if _, err := ParseEndpoint(&o.Spec.Endpoint); err != nil {
+		return fmt.Errorf("spec: %w", err)
+	}
+	return nil
+}
+
+// CheckReverseProxy is CheckAPIService for a ReverseProxy.
+func CheckReverseProxy(o *v1alpha1.ReverseProxy) error {
+	if o.Labels[v1alpha1.LabelProxyTarget] == v1alpha1.TargetConsole {
+		return nil // it is the console's
+	}
+	if _, err := parseMatcher(&o.Spec.Matcher); err != nil {
+		return err
+	}
+	if _, err := Compile(&o.Spec.Directives); err != nil {
+		return fmt.Errorf("spec.directives.%w", err)
+	}
+	if _, err := ParseEndpoint(&o.Spec.Upstream); err != nil {
+		return fmt.Errorf("spec.upstream: %w", err)
+	}
+	return nil
+}
+
+// Matches returns what no other ReverseProxy may match: path and method.
+func Matches(o *v1alpha1.ReverseProxy) string {
+	m, err := parseMatcher(&o.Spec.Matcher)
+	if err != nil || o.Labels[v1alpha1.LabelProxyTarget] == v1alpha1.TargetConsole {
+		return ""
+	}
+	return m.method + " " + o.Spec.Matcher.Path // a method has no blank
+}
+
+// DefaultLink is the link of a bundle that names none.
+func DefaultLink(name string) string { return distRoot + name + "/index.js" }
+
+// CheckJSBundle is CheckAPIService for a JSBundle.
+func CheckJSBundle(o *v1alpha1.JSBundle) error {
+	b, err := newBundle(o)
+	if err == nil && len(b.files) == 0 {
+		err = fmt.Errorf("status.link: there is none")
+	}
+	return err
+}
+
+// Links returns the paths of a bundle's files.
+func Links(o *v1alpha1.JSBundle) []string {
+	b, err := newBundle(o)
+	if err != nil {
+		return nil
+	}
+	out := make([]string, 0, len(b.files))
+	for link := range b.files {
+		out = append(out, link)
+	}
+	return out
+}
+
+// References returns the keys of ConfigMaps, and of Secrets, that a bundle shows to everybody.
+func References(o *v1alpha1.JSBundle) (maps, secrets []v1alpha1.KeyReference) {
+	sources := []*v1alpha1.Source{o.Spec.RawFrom}
+	if a := o.Spec.Assets; a != nil {
+		if a.Style != nil {
+			sources = append(sources, &a.Style.Source)
+		}
+		for i := range a.Files {
+			sources = append(sources, &a.Files[i].Source)
+		}
+	}
+	for _, s := range sources {
+		switch {
+		case s == nil:
+		case s.ConfigMapKeyRef != nil:
+			maps = append(maps, *s.ConfigMapKeyRef)
+		case s.SecretKeyRef != nil:
+			secrets = append(secrets, *s.SecretKeyRef)
+		}
+	}
+	return maps, secrets
+}
+
+// checkLink returns why a bundle of an extension, "" for none, can't have a link.
+func checkLink(link, extension string) error {
+	rest, below := strings.CutPrefix(link, distRoot)
+	first, file, deep := strings.Cut(rest, "/")
+	switch {
+	case !below || !deep || first == "" || file == "" || !sound(link) || strings.Contains(link, "//") || strings.ContainsAny(link, "*?#%") ||
+		strings.HasSuffix(link, "/"):
+		return fmt.Errorf("%.200q is not the path of a file in a folder below %s", link, distRoot)
+	case extension != "" && first != extension && !strings.HasPrefix(first, extension+"-"):
+		return fmt.Errorf("%.200q is not below %s%s/ or %[2]s%[3]s-*/, where files of the extension are", link, distRoot, extension)
+	}
+	return nil
+}
+
+// maxEntries bounds the entries of an ExtensionEntry, in bytes.
+const maxEntries = 64 << 10
+
+// Entry is what is read of an entry of the console's menus.
+type Entry struct {
+	Name string `json:"name"`
+	Link string `json:"link"`
+}
+
+// Entries returns the entries of an ExtensionEntry. Its error says why it is refused.
+func Entries(o *v1alpha1.ExtensionEntry) ([]Entry, error) {
+	var out []Entry
+	size := 0
+	for i, raw := range o.Spec.Entries {
+		if size += len(raw.Raw); size > maxEntries {
+			return nil, fmt.Errorf("spec.entries: they have more than %d bytes", maxEntries)
+		}
+		var e Entry
+		if err := json.Unmarshal(raw.Raw, &e); err != nil {
+			return nil, fmt.Errorf("spec.entries[%d]: its name and its link are texts", i)
+		}
+		if e.Link != "" && !strings.HasPrefix(e.Link, "/") {
+			if u, err := url.Parse(e.Link); err != nil || u.Scheme != "https" || u.Host == "" {
+				return nil, fmt.Errorf("spec.entries[%d].link: %.100q is neither a path of the console nor an https URL", i, e.Link)
+			}
+		} else if strings.HasPrefix(e.Link, "//") || strings.HasPrefix(e.Link, `/\`) {
+			return nil, fmt.Errorf("spec.entries[%d].link: %.100q names another host", i, e.Link)
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// IsPath reports whether a path is one at which extensions answer: below /proxy/ or /dist/.
+func IsPath(path string) bool {
+	return strings.HasPrefix(path, proxyRoot) || strings.HasPrefix(path, distRoot)
+}
+
+// IsBundlePath reports whether a path is one of files of bundles, which take no login.
+func IsBundlePath(path string) bool { return strings.HasPrefix(path, distRoot) }
+
+// ReadMethod reports whether a method only reads.
+func ReadMethod(method string) bool { return method == http.MethodGet || method == http.MethodHead }

@@ -1,0 +1,301 @@
+package extension
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/egress"
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+// Options are what an Index is made of.
+type Options struct {
+	// Taken reports whether a group and version has routes of this server, which no extension may take.
+	Taken func(schema.GroupVersion) bool
+	// Egress says which addresses are connected to.
+	Egress egress.Options
+}
+
+// Backend is what a request is passed on to.
+type Backend struct {
+	// Kind and Name are those of the object.
+	Kind, Name string
+	// Fault says why nothing is passed on, "" if it is.
+	Fault string
+	// Base is the path that the backend has here, without a slash at its end: what its cookies and redirects may name.
+	Base string
+	// Audience is that of tokens which say who asks.
+	Audience string
+	Upstream *Upstream
+	// Directives change requests for a ReverseProxy; nil for an APIService.
+	Directives *Directives
+	// Within reports whether a path is one that the object matches.
+	Within func(path string) bool
+
+	created time.Time
+	address *Address
+}
+
+// older orders objects by age, and then by name.
+func (b *Backend) older(c *Backend) int {
+	return cmp.Or(b.created.Compare(c.created), cmp.Compare(b.Name, c.Name))
+}
+
+// Index is the objects of extensions, as requests find them. It is fed by Sinks.
+type Index struct {
+	options Options
+
+	mu       sync.Mutex
+	services map[string]*apiService
+	proxies  map[string]*reverseProxy
+	bundles  map[string]*Bundle
+	pool     map[addressKey]*Upstream
+
+	tables atomic.Pointer[tables]
+}
+
+type apiService struct {
+	*Backend
+	of schema.GroupVersion
+}
+
+type reverseProxy struct {
+	*Backend
+	path   string // of the matcher, without its *
+	open   bool   // all below it
+	method string // "*" for all
+}
+
+// tables are what requests look up. They do not change.
+type tables struct {
+	groups  map[schema.GroupVersion]*Backend
+	exact   map[string][]*reverseProxy
+	below   map[string][]*reverseProxy
+	lengths []int // of the keys of below, the longest first
+	links   map[string]*File
+}
+
+// NewIndex returns an Index without any object.
+func NewIndex(o Options) *Index {
+	x := &Index{options: o, services: map[string]*apiService{}, proxies: map[string]*reverseProxy{}, bundles: map[string]*Bundle{},
+		pool: map[addressKey]*Upstream{}}
+	x.tables.Store(&tables{})
+	return x
+}
+
+// Sinks returns what to feed the index with.
+func (x *Index) Sinks() map[schema.GroupVersionResource]store.Sink {
+	of := v1alpha1.SchemeGroupVersion.WithResource
+	return map[schema.GroupVersionResource]store.Sink{
+		of("apiservices"):    sink{x, x.setService, x.services},
+		of("reverseproxies"): sink{x, x.setProxy, x.proxies},
+		of("jsbundles"):      sink{x, x.setBundle, x.bundles},
+	}
+}
+
+// sink is the store.Sink of one kind.
+type sink struct {
+	*Index
+	set  func(raw []byte) error
+	from any
+}
+
+// Set implements store.Sink.
+func (s sink) Set(o *store.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.set(o.Raw); err != nil {
+		klog.ErrorS(err, "An object of an extension is left out", "name", o.Name)
+		s.forget(o.Name)
+	}
+	s.build()
+}
+
+// Delete implements store.Sink.
+func (s sink) Delete(_, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(name)
+	s.build()
+}
+
+func (s sink) forget(name string) {
+	switch of := s.from.(type) {
+	case map[string]*apiService:
+		delete(of, name)
+	case map[string]*reverseProxy:
+		delete(of, name)
+	case map[string]*Bundle:
+		delete(of, name)
+	}
+}
+
+func (x *Index) setService(raw []byte) error {
+	o := &v1alpha1.APIService{}
+	if err := json.Unmarshal(raw, o); err != nil {
+		return fmt.Errorf("read an APIService: %w", err)
+	}
+	gv := schema.GroupVersion{Group: o.Spec.Group, Version: o.Spec.Version}
+	base := "/kapis/" + gv.String()
+	b := &Backend{Kind: "APIService", Name: o.Name, Base: base, Audience: "apiservice:" + gv.String(), created: o.CreationTimestamp.Time,
+		Within: func(path string) bool { return below(path, base) }}
+	b.prepare(&o.Status, &o.Spec.Endpoint, CheckGroup(gv, x.options.Taken))
+	x.services[o.Name] = &apiService{b, gv}
+	return nil
+}
+
+// below reports whether a path is base, or below it.
+func below(path, base string) bool {
+	rest, ok := strings.CutPrefix(path, base)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+func (x *Index) setProxy(raw []byte) error {
+	o := &v1alpha1.ReverseProxy{}
+	if err := json.Unmarshal(raw, o); err != nil {
+		return fmt.Errorf("read a ReverseProxy: %w", err)
+	}
+	if o.Labels[v1alpha1.LabelProxyTarget] == v1alpha1.TargetConsole {
+		delete(x.proxies, o.Name)
+		return nil
+	}
+	m, wrong := parseMatcher(&o.Spec.Matcher)
+	if wrong != nil {
+		return wrong
+	}
+	d, wrong := Compile(&o.Spec.Directives)
+	p := &reverseProxy{path: m.path, open: m.open, method: m.method}
+	p.Backend = &Backend{Kind: "ReverseProxy", Name: o.Name, Base: strings.TrimSuffix(m.path, "/"), Audience: "reverseproxy:" + o.Name,
+		Directives: d, created: o.CreationTimestamp.Time,
+		Within: func(path string) bool { return path == m.path || m.open && strings.HasPrefix(path, m.path) }}
+	p.prepare(&o.Status, &o.Spec.Upstream, wrong)
+	x.proxies[o.Name] = p
+	return nil
+}
+
+// prepare reads the endpoint of a backend. wrong is what is wrong with the object, nil for nothing.
+func (b *Backend) prepare(s *v1alpha1.Status, e *v1alpha1.Endpoint, wrong error) {
+	address, err := ParseEndpoint(e)
+	if wrong == nil {
+		wrong = err
+	}
+	switch {
+	case wrong != nil:
+		b.Fault = "it is not valid: " + wrong.Error()
+	case s.State != v1alpha1.StateAvailable:
+		b.Fault = fmt.Sprintf("its status.state is %.63q, and not %s", s.State, v1alpha1.StateAvailable)
+	default:
+		b.address = address
+	}
+}
+
+// build makes the tables of what the objects say now. Backends whose address has not changed stay: with their connections, and with what is
+// known of them.
+func (x *Index) build() {
+	next := &tables{groups: map[schema.GroupVersion]*Backend{}, exact: map[string][]*reverseProxy{}, below: map[string][]*reverseProxy{},
+		links: map[string]*File{}}
+	pool := map[addressKey]*Upstream{}
+	connect := func(b *Backend) {
+		if b.address == nil {
+			return
+		}
+		key := b.address.key()
+		u := cmp.Or(pool[key], x.pool[key])
+		if u == nil {
+			u = newUpstream(b.address, x.options.Egress)
+		}
+		pool[key], b.Upstream = u, u
+	}
+	for _, s := range x.services {
+		connect(s.Backend)
+		if is := next.groups[s.of]; is == nil || s.older(is) < 0 {
+			next.groups[s.of] = s.Backend
+		}
+	}
+	for _, p := range x.proxies {
+		connect(p.Backend)
+		if p.open {
+			next.below[p.path] = append(next.below[p.path], p)
+		} else {
+			next.exact[p.path] = append(next.exact[p.path], p)
+		}
+	}
+	for _, of := range []map[string][]*reverseProxy{next.exact, next.below} {
+		for _, all := range of {
+			slices.SortFunc(all, func(a, b *reverseProxy) int {
+				return cmp.Or(cmp.Compare(rank(a.method), rank(b.method)), a.older(b.Backend))
+			})
+		}
+	}
+	for prefix := range next.below {
+		if !slices.Contains(next.lengths, len(prefix)) {
+			next.lengths = append(next.lengths, len(prefix))
+		}
+	}
+	slices.SortFunc(next.lengths, func(a, b int) int { return b - a })
+	for _, b := range x.bundles {
+		for link, f := range b.files {
+			if is := next.links[link]; is == nil || b.older(is.bundle) < 0 {
+				next.links[link] = f
+			}
+		}
+	}
+	for key, u := range x.pool {
+		if pool[key] == nil {
+			u.close()
+		}
+	}
+	x.pool = pool
+	x.tables.Store(next)
+}
+
+// rank puts a method before all methods.
+func rank(method string) int {
+	if method == "*" {
+		return 1
+	}
+	return 0
+}
+
+// Service returns the backend of a group and version, nil if no extension has it.
+func (x *Index) Service(gv schema.GroupVersion) *Backend { return x.tables.Load().groups[gv] }
+
+// Proxy returns the ReverseProxy for a path: that of this very path, or of the longest one that it is below; among several the one of the
+// method, and then the oldest. It is nil where there is none.
+func (x *Index) Proxy(method, path string) *Backend {
+	t := x.tables.Load()
+	if b := ofMethod(t.exact[path], method); b != nil {
+		return b
+	}
+	for _, n := range t.lengths {
+		if n <= len(path) {
+			if b := ofMethod(t.below[path[:n]], method); b != nil {
+				return b
+			}
+		}
+	}
+	return nil
+}
+
+func ofMethod(all []*reverseProxy, method string) *Backend {
+	for _, p := range all {
+		if p.method == "*" || p.method == method {
+			return p.Backend
+		}
+	}
+	return nil
+}
+
+// owner returns the extension that an object belongs to, "" for none.
+func owner(m *metav1.ObjectMeta) string { return m.Labels[v1alpha1.LabelExtension] }

@@ -1,0 +1,102 @@
+package extension
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/egress"
+)
+
+func TestABackendThatCantBeReachedIsNotAskedForAWhile(t *testing.T) { // X10
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	b := &breaker{}
+	open := func() bool {
+		_, ok := b.enter(now)
+		return !ok
+	}
+	for i := range breakerFailures {
+		if open() {
+			t.Fatalf("after %d failures it is not asked", i)
+		}
+		b.broke(now)
+		now = now.Add(time.Second)
+	}
+	now = now.Add(-time.Second) // of the last failure
+	for _, pause := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+		now = now.Add(pause*time.Second - time.Millisecond)
+		if !open() {
+			t.Fatalf("it is asked before %d s are over", pause)
+		}
+		now = now.Add(time.Millisecond)
+		if open() {
+			t.Fatalf("after %d s there is no trial", pause)
+		}
+		if !open() {
+			t.Fatal("there are two trials at once")
+		}
+		b.broke(now)
+	}
+	now = now.Add(breakerLongest)
+	if open() {
+		t.Fatal("there is no trial")
+	}
+	b.left() // its client has gone
+	if open() {
+		t.Fatal("after a trial that ended early there is none")
+	}
+	b.worked()
+	for range 2 * breakerFailures {
+		if open() {
+			t.Fatal("a backend that answers is not asked")
+		}
+	}
+	for range breakerFailures - 1 {
+		b.broke(now)
+		now = now.Add(breakerWindow / 2)
+	}
+	b.broke(now)
+	if open() {
+		t.Error("failures that are far from each other count together")
+	}
+}
+
+func TestABackendHasBoundedRequests(t *testing.T) { // X9
+	url := "http://backend.example"
+	a, err := ParseEndpoint(&v1alpha1.Endpoint{URL: &url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, now := newUpstream(a, egress.Options{}), time.Now()
+	var leave []func()
+	enter := func(user string) error {
+		f, err := u.Enter(user, now)
+		if err == nil {
+			leave = append(leave, f)
+		}
+		return err
+	}
+	for range atMostOfOne {
+		if err := enter("ann"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := enter("ann"); !errors.Is(err, ErrBusyUser) {
+		t.Errorf("one user: %v", err)
+	}
+	for i := atMostOfOne; i < atMost; i++ {
+		if err := enter(string(rune('a' + i%8))); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	if err := enter("zoe"); !errors.Is(err, ErrBusy) {
+		t.Errorf("all users: %v", err)
+	}
+	for _, f := range leave {
+		f()
+	}
+	if err := enter("ann"); err != nil || len(u.byUser) != 1 {
+		t.Errorf("%v, %v", err, u.byUser)
+	}
+}
