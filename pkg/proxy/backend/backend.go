@@ -1,0 +1,497 @@
+// Package backend passes requests on to the backends of extensions, and serves the files of their bundles.
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"mime"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/extension"
+	"kapis.dev/ks-apiserver/pkg/proxy/relay"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/stream"
+	"kapis.dev/ks-apiserver/pkg/token"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+const (
+	// headerTimeout is how long a backend has to begin an answer that is no stream, and silenceTimeout how long the body of one may pause.
+	headerTimeout, silenceTimeout = 60 * time.Second, 10 * time.Minute
+	// MaxBody bounds the body of a request for a backend, in bytes.
+	MaxBody = 100 << 20
+	// via is this server's name in the header Via (RFC 9110, 7.6.3): who finds it in a request has sent it already.
+	via = "kapis.dev"
+)
+
+// The reasons of answers about a backend of an extension. None of them says that the login has ended.
+const (
+	ReasonUnavailable  metav1.StatusReason = "BackendUnavailable"
+	ReasonUnauthorized metav1.StatusReason = "BackendUnauthorized"
+	ReasonTimeout      metav1.StatusReason = "BackendTimeout"
+	ReasonAnswer       metav1.StatusReason = "BackendAnswer"
+)
+
+// Options are what a Handler is made of.
+type Options struct {
+	Index *extension.Index
+	// Files serves the files of bundles.
+	Files *extension.Files
+	// Streams ends long requests whose right ends.
+	Streams *stream.Guard
+	// Issuer signs the tokens that tell backends who asks.
+	Issuer *token.Issuer
+	// Email returns the address of a user, "" for none.
+	Email func(u user.Info) string
+	Now   func() time.Time
+}
+
+// Handler passes requests on to the backends of extensions, and serves the files of their bundles. It has to follow the decision on the
+// request.
+type Handler struct {
+	Options
+
+	who   *identity
+	proxy *httputil.ReverseProxy
+}
+
+// New returns a Handler.
+func New(o Options) *Handler {
+	e := &Handler{Options: o, who: newIdentity(o.Issuer, o.Now)}
+	e.proxy = &httputil.ReverseProxy{
+		Rewrite: func(p *httputil.ProxyRequest) { callOf(p.In).rewrite(p) }, Transport: transport{}, ModifyResponse: modifyAnswer,
+		ErrorHandler: answerError, BufferPool: relay.NewBuffers(), ErrorLog: log.New(relay.QuietLog{}, "", 0),
+		FlushInterval: -1, // whether an answer is a stream is known by the backend
+	}
+	return e
+}
+
+// Takes reports whether a request is for an extension.
+func (e *Handler) Takes(i *request.Info) bool {
+	switch {
+	case e == nil || i == nil || i.IsKubernetes:
+		return false
+	case i.IsResource:
+		return e.Index.Service(schema.GroupVersion{Group: i.APIGroup, Version: i.APIVersion}) != nil
+	}
+	return extension.IsPath(i.Path)
+}
+
+// Pass passes requests for extensions on, and others to next.
+func (e *Handler) Pass(next http.Handler) http.Handler {
+	if e == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info := request.InfoFrom(r.Context())
+		if !e.Takes(info) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if err := e.serve(w, r, info); err != nil {
+			web.WriteError(w, r, err)
+		}
+	})
+}
+
+// serve answers a request for an extension. Its error says why it did not.
+func (e *Handler) serve(w http.ResponseWriter, r *http.Request, info *request.Info) error {
+	ctx := r.Context()
+	u, decision := request.UserFrom(ctx), authz.DecisionFrom(ctx)
+	switch {
+	case u == nil:
+		return errors.New("pass a request to an extension: it was not authenticated")
+	case !decision.Allowed():
+		return authz.Forbidden(u, info, decision) // of a partial list, too: nothing restricts a backend's answer
+	case !info.IsResource && extension.IsBundlePath(info.Path):
+		return e.file(w, r, info.Path)
+	}
+	b := e.Index.Service(schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion})
+	path := info.Path
+	if !info.IsResource {
+		if strings.HasSuffix(r.URL.Path, "/") && !strings.HasSuffix(path, "/") {
+			path += "/" // pages below it are relative to it
+		}
+		b = e.Index.Proxy(r.Method, path)
+	}
+	switch {
+	case b == nil:
+		return notServed(info)
+	case b.Fault != "":
+		return unavailable(b, 5*time.Second, "%s", b.Fault)
+	case slices.ContainsFunc(r.Header["Via"], func(line string) bool { return strings.Contains(line, via) }):
+		return status.Errorf(http.StatusLoopDetected, "the request has been here already: the %s %s leads to this server", b.Kind, b.Name)
+	}
+	return e.call(w, r, info, &call{Handler: e, backend: b, user: u, path: path})
+}
+
+func notServed(info *request.Info) error {
+	return status.Errorf(http.StatusNotFound, "there is no ReverseProxy (%s) for this path: %.200s", "extensions.kubesphere.io", info.Path)
+}
+
+func unavailable(b *extension.Backend, after time.Duration, format string, args ...any) error {
+	return relay.Because(ReasonUnavailable, status.RetryAfter(int32(max(1, after.Round(time.Second)/time.Second)),
+		status.Errorf(http.StatusServiceUnavailable, "the backend of the %s %s is not available: %s", b.Kind, b.Name,
+			fmt.Sprintf(format, args...))))
+}
+
+// file serves a file of a bundle, which everybody may read.
+func (e *Handler) file(w http.ResponseWriter, r *http.Request, path string) error {
+	f := e.Index.File(path)
+	switch {
+	case f == nil:
+		return status.Errorf(http.StatusNotFound, "no JSBundle has a file %.200s", path)
+	case !extension.ReadMethod(r.Method):
+		return apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "files of bundles"}, strings.ToLower(r.Method))
+	case f.Fault() != "":
+		return status.RetryAfter(5, status.Errorf(http.StatusServiceUnavailable, "the JSBundle of this file is not available: %s",
+			f.Fault()))
+	}
+	if err := e.Files.Serve(w, r, f); err != nil {
+		klog.ErrorS(err, "a file of a JSBundle can't be read", "link", path)
+		return status.RetryAfter(5, status.Errorf(http.StatusServiceUnavailable,
+			"the source of this file can't be read: see the log of this server"))
+	}
+	return nil
+}
+
+// call is a request for a backend.
+type call struct {
+	*Handler
+	backend *extension.Backend
+	user    user.Info
+	path    string // as it was asked for
+	target  extension.Target
+	token   string
+	long    bool
+}
+
+type callKey struct{}
+
+func callOf(r *http.Request) *call {
+	c, _ := r.Context().Value(callKey{}).(*call) // set by call
+	return c
+}
+
+// call passes the request on.
+func (e *Handler) call(w http.ResponseWriter, r *http.Request, info *request.Info, c *call) (err error) {
+	c.target = extension.Target{Method: r.Method, Path: c.path, Query: r.URL.RawQuery}
+	if d := c.backend.Directives; d != nil {
+		if c.target, err = d.Apply(c.target); err != nil {
+			return status.BadRequestf("%v", err)
+		}
+	}
+	if d := c.backend.Directives; d == nil || d.AuthProxy && !d.Unauthorized() {
+		if c.token, err = e.who.token(c.user, c.backend.Audience); err != nil {
+			return err
+		}
+	}
+	leave, err := c.backend.Upstream.Enter(c.user.GetUID()+" "+c.user.GetName(), e.Now()) // a UID has no blank
+	if err != nil {
+		return c.refusal(err)
+	}
+	defer leave()
+	r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
+	upgrade := request.IsUpgrade(r.Header)
+	switch {
+	case upgrade && (r.ContentLength != 0 || len(r.TransferEncoding) > 0):
+		w.Header().Set("Connection", "close")
+		return relay.ErrUpgradeBody
+	case upgrade:
+		c.long = true
+		relay.Guarded(e.Streams, w, r, func(s *stream.Stream, r *http.Request) {
+			e.proxy.ServeHTTP(&relay.Tunnel{ResponseWriter: w, Stream: s}, r)
+		})
+	case info.IsResource && relay.IsLong(info, r.URL) || stream.WantsEvents(r.Header):
+		c.long = true
+		relay.Guarded(e.Streams, w, r, func(_ *stream.Stream, r *http.Request) { e.proxy.ServeHTTP(w, r) })
+	default:
+		if r.Body != nil && r.Body != http.NoBody {
+			if r.ContentLength > MaxBody {
+				w.Header().Set("Connection", "close")
+				return tooLarge()
+			}
+			r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
+		}
+		e.proxy.ServeHTTP(w, r)
+	}
+	return nil
+}
+
+func tooLarge() error {
+	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body may have %d bytes at most", MaxBody))
+}
+
+func (c *call) refusal(err error) error {
+	var down *extension.Down
+	switch {
+	case errors.As(err, &down):
+		return unavailable(c.backend, down.For, "it could not be reached lately, and is tried again soon")
+	case errors.Is(err, extension.ErrBusyUser):
+		return status.RetryAfter(1, status.Errorf(http.StatusTooManyRequests,
+			"you have as many requests to the %s %s as one user may have at once", c.backend.Kind, c.backend.Name))
+	}
+	return status.RetryAfter(1, status.Errorf(http.StatusTooManyRequests, "the %s %s has as many requests as it may have at once",
+		c.backend.Kind, c.backend.Name))
+}
+
+// rewrite makes the request that is sent: what the directives say, who asks, and nothing of the caller's credentials.
+func (c *call) rewrite(p *httputil.ProxyRequest) {
+	at := c.backend.Upstream.Address()
+	path := c.target.Path
+	if c.backend.Directives != nil {
+		path = at.Path + path
+	}
+	p.Out.Method = c.target.Method
+	p.Out.URL = &url.URL{Scheme: at.Scheme, Host: at.Host, Path: path, RawQuery: c.target.Query}
+	p.Out.Host = ""
+	h := p.Out.Header
+	cookies, before := h["Cookie"], h["Via"]
+	relay.CutHeaders(h)
+	if kept := foreignCookies(cookies); kept != "" {
+		h["Cookie"] = []string{kept}
+	}
+	if !request.IsUpgrade(p.In.Header) {
+		delete(h, "Connection")
+		delete(h, "Upgrade")
+	}
+	d := c.backend.Directives
+	if d != nil {
+		d.Up(h, extension.Caller{Name: c.user.GetName(), Email: c.Email(c.user), Groups: shownGroups(c.user)})
+	}
+	if d != nil && d.MapLinks {
+		delete(h, "Accept-Encoding") // what is compressed can't be mapped
+	}
+	relay.SetPeer(h, p.In.RemoteAddr)
+	h["Via"] = append(slices.Clone(before), fmt.Sprintf("%d.%d %s", p.In.ProtoMajor, p.In.ProtoMinor, via))
+	if d == nil || d.AuthProxy {
+		c.who.name(h, c.user)
+		if c.token != "" {
+			h["Authorization"] = []string{"Bearer " + c.token}
+		}
+	}
+}
+
+// ownCookie reports whether a cookie is this server's or the console's: no backend reads or sets one of that name.
+func ownCookie(name string) bool {
+	switch name {
+	case "token", "refreshToken", "expire", "refreshExpire", "currentUser", "referer", "lang", "oAuthLoginInfo":
+		return true
+	}
+	return strings.HasPrefix(name, "ks-") || strings.HasPrefix(name, "kubesphere:") || web.HasPrefixFold(name, "__Host-") ||
+		web.HasPrefixFold(name, "__Secure-")
+}
+
+// foreignCookies are the cookies of a request but for those of this server and of the console.
+func foreignCookies(lines []string) string {
+	var kept []string
+	for _, line := range lines {
+		for pair := range strings.SplitSeq(line, ";") {
+			pair = strings.TrimSpace(pair)
+			name, _, _ := strings.Cut(pair, "=")
+			if name = strings.TrimSpace(name); name != "" && !ownCookie(name) {
+				kept = append(kept, pair)
+			}
+		}
+	}
+	return strings.Join(kept, "; ")
+}
+
+// transport sends the request of a call.
+type transport struct{}
+
+// RoundTrip implements http.RoundTripper.
+func (transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	c := callOf(r)
+	if c == nil {
+		return nil, errors.New("the request is for no backend")
+	}
+	if c.long {
+		return c.backend.Upstream.RoundTrip(r)
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	timer := time.AfterFunc(headerTimeout, func() { cancel(extension.ErrHeaderTimeout) })
+	resp, err := c.backend.Upstream.RoundTrip(r.WithContext(ctx))
+	if !timer.Stop() && err == nil {
+		_ = resp.Body.Close()
+		err = extension.ErrHeaderTimeout
+	}
+	if err != nil {
+		if errors.Is(context.Cause(ctx), extension.ErrHeaderTimeout) {
+			err = extension.ErrHeaderTimeout
+		}
+		cancel(err)
+		return nil, err
+	}
+	resp.Body = newLimitedSilence(resp.Body, cancel)
+	return resp, nil
+}
+
+// limitedSilence ends an answer that pauses for too long.
+type limitedSilence struct {
+	io.ReadCloser
+	timer  *time.Timer
+	cancel context.CancelCauseFunc
+}
+
+func newLimitedSilence(body io.ReadCloser, cancel context.CancelCauseFunc) io.ReadCloser {
+	return &limitedSilence{body, time.AfterFunc(silenceTimeout, func() { cancel(errors.New("the backend is silent")) }), cancel}
+}
+
+func (s *limitedSilence) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	s.timer.Reset(silenceTimeout)
+	return n, err
+}
+
+func (s *limitedSilence) Close() error {
+	s.timer.Stop()
+	defer s.cancel(nil)
+	return s.ReadCloser.Close()
+}
+
+func setOrDelete(h http.Header, name string, values []string) {
+	if values == nil {
+		delete(h, name)
+		return
+	}
+	h[name] = values
+}
+
+// modifyAnswer decides whether the answer of a backend may go to the client, and which of its headers.
+func modifyAnswer(res *http.Response) error {
+	c := callOf(res.Request)
+	d := c.backend.Directives
+	if res.StatusCode == http.StatusUnauthorized {
+		return relay.Because(ReasonUnauthorized, status.Errorf(http.StatusBadGateway, "the backend of the %s %s does not accept who you are:"+
+			" it has to trust the headers X-Remote-*, or the token in Authorization", c.backend.Kind, c.backend.Name))
+	}
+	if d != nil {
+		if d.MapLinks {
+			mapPageLinks(res, c.backend.Base)
+		}
+		location := res.Header["Location"]
+		d.Down(res.Header)
+		setOrDelete(res.Header, "Location", location) // it is judged below
+	}
+	set := res.Cookies()
+	if err := relay.ModifyAnswer(res, c.mapRedirect); err != nil {
+		return err
+	}
+	h := res.Header
+	delete(h, "Www-Authenticate")
+	for _, cookie := range set {
+		if own := c.cookie(cookie); own != "" {
+			h["Set-Cookie"] = append(h["Set-Cookie"], own)
+		}
+	}
+	if types := h["Content-Type"]; len(types) > 1 {
+		h["Content-Type"] = types[:1]
+	}
+	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if d == nil && (err != nil || strings.Contains(media, "html") || strings.Contains(media, "xml")) {
+		h["Content-Security-Policy"] = []string{"sandbox"} // an API has no pages
+	}
+	return nil
+}
+
+// cookie returns a cookie that a backend sets, as the client is told: for the paths of the backend alone; "" if it may not be set.
+func (c *call) cookie(in *http.Cookie) string {
+	if ownCookie(in.Name) {
+		return ""
+	}
+	in.Domain = ""
+	if in.Path == "" || in.Path != c.backend.Base && !strings.HasPrefix(in.Path, c.backend.Base+"/") {
+		in.Path = c.backend.Base
+	}
+	return in.String()
+}
+
+// mapRedirect maps a redirect of a backend to the path that it has here. One that leads elsewhere is no answer.
+func (c *call) mapRedirect(res *http.Response, upgrade bool) error {
+	refused := relay.Because(ReasonAnswer, status.Errorf(http.StatusBadGateway,
+		"the backend of the %s %s answers with a redirect (%d) that leads away from its own paths", c.backend.Kind, c.backend.Name,
+		res.StatusCode))
+	d := c.backend.Directives
+	if d == nil || d.RejectRedirects || upgrade {
+		return refused
+	}
+	to, err := url.Parse(res.Header.Get("Location"))
+	if err != nil || to.Opaque != "" || to.User != nil {
+		return refused
+	}
+	to = res.Request.URL.ResolveReference(to)
+	at := c.backend.Upstream.Address()
+	rest, below := strings.CutPrefix(to.Path, at.Path)
+	if to.Scheme != at.Scheme || to.Host != at.Host || !below {
+		return refused
+	}
+	path := d.Restore(rest)
+	if !c.backend.Within(path) {
+		return refused
+	}
+	info := request.InfoFrom(res.Request.Context())
+	if info != nil && info.Cluster != "" {
+		path = "/clusters/" + info.Cluster + path
+	}
+	res.Header["Location"] = []string{(&url.URL{Path: path, RawQuery: to.RawQuery, Fragment: to.Fragment}).String()}
+	return nil
+}
+
+// answerError answers where a backend could not, or where its answer must not be passed on. What went wrong is only logged: errors name
+// addresses.
+func answerError(w http.ResponseWriter, r *http.Request, err error) {
+	if relay.AnsweredEnd(w, r) {
+		return
+	}
+	b := callOf(r).backend
+	answer := statusOf(b, err)
+	if answer.ErrStatus.Code >= http.StatusInternalServerError {
+		klog.ErrorS(err, "passing a request to the backend of an extension failed", "kind", b.Kind, "name", b.Name,
+			"method", r.Method, "path", r.URL.Path)
+	}
+	web.WriteError(w, r, answer)
+}
+
+func statusOf(b *extension.Backend, err error) *apierrors.StatusError {
+	var (
+		tooLarge *http.MaxBytesError
+		refused  *relay.RefusedAnswer
+		own      *apierrors.StatusError
+		op       *net.OpError
+	)
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &tooLarge):
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body may have %d bytes at most", tooLarge.Limit))
+	case errors.As(err, &refused):
+		return relay.Because(ReasonAnswer, relay.BadGateway(fmt.Sprintf(
+			"the backend of the %s %s gave an answer that is not passed on: %s", b.Kind, b.Name, refused.Reason)))
+	case errors.Is(err, extension.ErrHeaderTimeout):
+		return relay.Because(ReasonTimeout, status.RetryAfter(5, status.Errorf(http.StatusGatewayTimeout,
+			"the backend of the %s %s has not begun to answer in time", b.Kind, b.Name)))
+	case errors.As(err, &op) && op.Op == "dial":
+		return relay.Because(ReasonUnavailable, status.RetryAfter(5, status.Errorf(http.StatusServiceUnavailable,
+			"the backend of the %s %s can't be reached: the log of this server says why", b.Kind, b.Name)))
+	}
+	return relay.Because(ReasonAnswer, relay.BadGateway(fmt.Sprintf("the backend of the %s %s did not answer as it should", b.Kind,
+		b.Name)))
+}

@@ -1,0 +1,103 @@
+package backend
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/iam/session"
+	"kapis.dev/ks-apiserver/pkg/proxy/relay"
+	"kapis.dev/ks-apiserver/pkg/recent"
+	"kapis.dev/ks-apiserver/pkg/token"
+)
+
+const (
+	// tokenLife is how long a token for a backend is good; it is used for the first half of that.
+	tokenLife = 5 * time.Minute
+	// tokensKept bounds those that are in memory.
+	tokensKept = 8192
+)
+
+// identity tells backends who asks.
+type identity struct {
+	issuer *token.Issuer
+	now    func() time.Time
+
+	mu   sync.Mutex
+	made *recent.Map[[sha256.Size]byte, madeToken]
+}
+
+type madeToken struct {
+	text  string
+	until time.Time
+}
+
+func newIdentity(issuer *token.Issuer, now func() time.Time) *identity {
+	return &identity{issuer: issuer, now: now, made: recent.NewMap[[sha256.Size]byte, madeToken](tokensKept)}
+}
+
+// name sets the headers X-Remote-* of a request for a backend.
+func (b *identity) name(h http.Header, u user.Info) {
+	if !relay.Survives(u.GetName()) {
+		return
+	}
+	h["X-Remote-User"] = []string{u.GetName()}
+	if uid := u.GetUID(); uid != "" && relay.Survives(uid) {
+		h["X-Remote-Uid"] = []string{uid}
+	}
+	if groups := shownGroups(u); len(groups) > 0 {
+		h["X-Remote-Group"] = groups
+	}
+}
+
+// shownGroups are the groups that a backend is told.
+func shownGroups(u user.Info) (out []string) {
+	for _, g := range u.GetGroups() {
+		if relay.Assertable(g) {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// token returns the token that tells the backend of an audience who asks, "" for somebody without an identity of this server.
+func (b *identity) token(u user.Info, audience string) (string, error) {
+	if u.GetUID() == "" || strings.HasPrefix(u.GetName(), "system:") {
+		return "", nil
+	}
+	t := token.Backend{Subject: u.GetUID(), Username: u.GetName(), Groups: shownGroups(u), Audience: audience}
+	if s := session.Of(u); s != nil {
+		t.Session = s.Name
+	}
+	key := keyOf(append([]string{t.Subject, t.Username, t.Session, t.Audience}, t.Groups...))
+	now := b.now()
+	b.mu.Lock()
+	is, ok := b.made.Use(key)
+	b.mu.Unlock()
+	if ok && now.Before(is.until) {
+		return is.text, nil
+	}
+	t.Issued, t.Expires = now.Truncate(time.Second), now.Truncate(time.Second).Add(tokenLife)
+	text, err := b.issuer.Backend(&t) // outside of the lock: two for one caller do no harm
+	if err != nil {
+		return "", err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.made.Set(key, madeToken{text, now.Add(tokenLife / 2)})
+	return text, nil
+}
+
+// keyOf is a digest of texts, each with its length before it.
+func keyOf(texts []string) [sha256.Size]byte {
+	var all []byte
+	for _, t := range texts {
+		all = append(binary.AppendUvarint(all, uint64(len(t))), t...)
+	}
+	return sha256.Sum256(all)
+}
