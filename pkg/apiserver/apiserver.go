@@ -69,6 +69,7 @@ func New(ctx context.Context, cfg *config.Config, l Listen) (_ *Server, err erro
 	if s.components, err = newComponents(life, cfg, cluster, kubernetes); err != nil {
 		return nil, err
 	}
+	s.components.listeners = s.listeners
 	peers.follow(s.components.directory.ClientAuthorities)
 	aggregated.follow(s.components.aggregated)
 	return s, nil

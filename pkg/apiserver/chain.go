@@ -32,7 +32,7 @@ func (p *components) chain(answer http.Handler) http.Handler {
 		filter.Recover,
 		p.auditing().Wrap, // before everything that answers
 		filter.Info,
-		filter.Limit(filter.MaxBody, kapisterminal.IsUpload),
+		filter.Limit(filter.MaxBody, func(i *request.Info) bool { return kapisterminal.IsUpload(i) || p.extensions.Takes(i) }),
 		filter.Upgrade(p.ours()),
 		filter.Authentication{Authenticator: p.who, Proxies: fleet.peers(), Source: p.accounts.sourceOf,
 			VerifiesItself: func(r *request.Info) bool { return oauth.OwnsCredentials(r.Path) || fleet.owns(r.Path) }}.Wrap,
@@ -42,6 +42,7 @@ func (p *components) chain(answer http.Handler) http.Handler {
 		recordings{p}.refusing().Wrap,
 		members.Pass,
 		filter.Route(p.kube),
+		p.extensions.Pass,
 		filter.YAML,
 	)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -30,6 +31,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authn/serviceaccount"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/authz/rbac"
+	"kapis.dev/ks-apiserver/pkg/authz/rego"
 	"kapis.dev/ks-apiserver/pkg/cluster/agent"
 	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/filter"
@@ -44,6 +46,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/oauth"
 	"kapis.dev/ks-apiserver/pkg/oauth/client"
 	"kapis.dev/ks-apiserver/pkg/proxy"
+	"kapis.dev/ks-apiserver/pkg/proxy/backend"
 	"kapis.dev/ks-apiserver/pkg/redis"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/setting"
@@ -107,6 +110,8 @@ type components struct {
 	hub         *fleet.Hub                // nil where this server is the hub of no fleet
 	fromHub     *authnfleet.Authenticator // nil where it is no member
 	guest       atomic.Pointer[agent.Guest]
+	extensions  *backend.Handler // made with the routes, whose groups no extension takes
+	listeners   []net.Listener
 
 	// feeds has each kind that this server itself watches, with whether it is known in full.
 	feeds []feed
@@ -178,7 +183,13 @@ func (p *components) makeStore(ctx context.Context) (err error) {
 	}
 	// Every caller here has rights by our roles. A service account uses its rights of Kubernetes' own at /apis.
 	p.guard = &admission.Guard{Holdings: p.rbac, Known: admission.NewCache(), Host: p.cfg.Multicluster.HostClusterName}
-	p.rbac.CompilePolicies(compilePolicy)
+	p.rbac.CompilePolicies(func(text string) (rbac.Policy, error) {
+		policy, err := rego.Compile(text)
+		if err != nil {
+			return nil, err // and not a Policy that is a nil pointer
+		}
+		return policy, nil
+	})
 	return nil
 }
 

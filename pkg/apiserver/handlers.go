@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 
+	"kapis.dev/ks-apiserver/pkg/apiserver/backends"
 	"kapis.dev/ks-apiserver/pkg/apiserver/health"
 	"kapis.dev/ks-apiserver/pkg/apiserver/openapi"
 	"kapis.dev/ks-apiserver/pkg/authz"
@@ -233,6 +234,9 @@ func (p routes) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.extensions = backends.New(backends.Options{Roots: router.Roots(services), Host: p.cluster.Host, Listeners: p.listeners,
+		AllowLoopback: p.cfg.Egress.AllowLoopback, Caches: p.store, Client: p.client, Users: p.users, Streams: p.streams,
+		Issuer: newIssuer(p.cfg, p.keys)})
 	return p.aggregated.before(p.chain(p.answer(container, documents, kinds))), nil
 }
 

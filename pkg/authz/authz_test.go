@@ -115,7 +115,10 @@ func TestDefaultPaths(t *testing.T) {
 		{"GET", "/apis", nobody},
 		{"GET", "/api/v1/namespaces", nobody},
 		{"GET", "/kapis/version", nobody},
-		{"GET", "/dist/x", nobody},
+		{"GET", "/dist/x", everyone},
+		{"POST", "/dist/x", nobody},
+		{"GET", "/dist", nobody},
+		{"GET", "/proxy/x", nobody},
 		{"GET", "/debug/pprof", nobody},
 		{"GET", "/VERSION", nobody},
 	} {

@@ -54,6 +54,7 @@ func DefaultPaths() []Path {
 		{Path: "/fleet/join", Methods: form[1:]},
 		{Path: "/fleet/links/*", Methods: get},
 		{Path: "/fleet/direct", Methods: get},
+		{Path: "/dist/*", Methods: get}, // files of pages, which load them before the login
 		{Path: "/version", Methods: get},
 		{Path: "/healthz", Methods: get},
 		{Path: "/healthz/*", Methods: get},

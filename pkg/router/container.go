@@ -30,6 +30,15 @@ func NewContainer(services []*restful.WebService) (*restful.Container, error) {
 	return container, nil
 }
 
+// Roots returns the root paths of services.
+func Roots(services []*restful.WebService) []string {
+	out := make([]string, 0, len(services))
+	for _, ws := range services {
+		out = append(out, ws.RootPath())
+	}
+	return out
+}
+
 // serviceError writes what go-restful itself refuses (no such route, method or content type) as a Status, in the words of the Kubernetes
 // API; and what the router refuses, as filter.Authorize does.
 func serviceError(e restful.ServiceError, req *restful.Request, resp *restful.Response) {
