@@ -10,15 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	client "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 	"k8s.io/klog/v2"
 
-	client "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
-
 	"kapis.dev/ks-apiserver/pkg/admission"
+	extensionsv1alpha1 "kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	kubespherev1alpha1 "kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/configsecret"
+	controllerextension "kapis.dev/ks-apiserver/pkg/controller/extension"
 	"kapis.dev/ks-apiserver/pkg/controller/ksserviceaccount"
 	"kapis.dev/ks-apiserver/pkg/controller/resourcequota"
 	"kapis.dev/ks-apiserver/pkg/controller/serviceaccount"
@@ -106,6 +107,12 @@ func fixed() []entry {
 				rule("application.kubesphere.io", []string{"repos"}, update),
 			},
 		},
+		{name: "validator.extensions.kapis.dev", path: controllerextension.ValidatePath, policy: admissionv1.Fail,
+			rules:      []admissionv1.RuleWithOperations{rule(extensionsv1alpha1.GroupName, controllerextension.Resources(), create, update)},
+			conditions: []admissionv1.MatchCondition{notSelf()}},
+		{name: "defaulter.extensions.kapis.dev", path: controllerextension.DefaultPath, mutates: true, policy: admissionv1.Fail,
+			rules:      []admissionv1.RuleWithOperations{rule(extensionsv1alpha1.GroupName, controllerextension.Resources(), create, update)},
+			conditions: []admissionv1.MatchCondition{notSelf()}},
 		{
 			name: "injector.serviceaccounts.kapis.dev", path: ksserviceaccount.InjectorPath, mutates: true, policy: admissionv1.Fail,
 			rules: []admissionv1.RuleWithOperations{rule("", []string{"pods"}, create)},

@@ -27,6 +27,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz/rbac"
 	"kapis.dev/ks-apiserver/pkg/certificate"
 	"kapis.dev/ks-apiserver/pkg/controller/configsecret"
+	controllerextension "kapis.dev/ks-apiserver/pkg/controller/extension"
 	"kapis.dev/ks-apiserver/pkg/controller/ksserviceaccount"
 	"kapis.dev/ks-apiserver/pkg/controller/resourcequota"
 	"kapis.dev/ks-apiserver/pkg/controller/serviceaccount"
@@ -149,6 +150,9 @@ func (h *webhooks) handlers(mgr manager.Manager) map[string]webhook.Handler {
 		serviceaccount.Path:           guard,
 		ksserviceaccount.InjectorPath: &ksserviceaccount.Injector{Client: cached, Live: live},
 		resourcequota.Path:            resourcequota.NewValidator(cached, live, cached),
+
+		controllerextension.DefaultPath:  controllerextension.Defaulter{},
+		controllerextension.ValidatePath: &controllerextension.Validator{Live: live, Taken: ownGroup, May: asked.mayAs},
 	}
 }
 

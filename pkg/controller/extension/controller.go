@@ -1,0 +1,231 @@
+// Package extension keeps what clients read of the objects of extensions: whether a backend can be reached, and the digest of a bundle's
+// content. It judges what is written of them, too.
+package extension
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/controller/retry"
+	"kapis.dev/ks-apiserver/pkg/egress"
+	"kapis.dev/ks-apiserver/pkg/extension"
+)
+
+// The names of the controllers.
+const (
+	BundleName       = "jsbundle"
+	APIServiceName   = "extension-apiservice"
+	ReverseProxyName = "reverseproxy"
+)
+
+const (
+	// every is how often backends and contents are looked at.
+	every = 30 * time.Second
+	// failures and successes in a row change the condition Reachable.
+	failures, successes = 3, 2
+	probeTimeout        = 5 * time.Second
+)
+
+// Options are what the controllers need.
+type Options struct {
+	// Egress says which addresses are connected to.
+	Egress egress.Options
+	Client kubernetes.Interface
+}
+
+// SetupBundles adds the controller of JSBundles to mgr.
+func SetupBundles(_ context.Context, mgr manager.Manager, o Options) error {
+	r := &Bundles{Client: mgr.GetClient(), Files: extension.NewFiles(extension.NewIndex(extension.Options{Egress: o.Egress}),
+		extension.Keys{Client: o.Client}, time.Now)}
+	return builder.ControllerManagedBy(mgr).Named(BundleName).For(&v1alpha1.JSBundle{}).Complete(r)
+}
+
+// Bundles notes the digest of each bundle's content in an annotation, so that the version of the object, which is in the address that
+// pages load it from, changes with it.
+type Bundles struct {
+	Client client.Client
+	Files  *extension.Files
+}
+
+// Reconcile notes the digest of one bundle.
+func (r *Bundles) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	o := &v1alpha1.JSBundle{}
+	if err := r.Client.Get(ctx, req.NamespacedName, o); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if o.Status.State != v1alpha1.StateAvailable || !o.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	digest, err := r.Files.Digest(ctx, o)
+	if err != nil {
+		klog.V(2).InfoS("the content of a JSBundle can't be read", "bundle", o.Name, "error", err)
+		return reconcile.Result{RequeueAfter: every}, nil
+	}
+	if digest == "" {
+		return reconcile.Result{}, nil
+	}
+	if o.Annotations[v1alpha1.AnnotationDigest] != digest {
+		before := o.DeepCopy()
+		metav1.SetMetaDataAnnotation(&o.ObjectMeta, v1alpha1.AnnotationDigest, digest)
+		if err := r.Client.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return retry.OnConflict(0, client.IgnoreNotFound(fmt.Errorf("note the digest of the JSBundle %s: %w", o.Name, err)))
+		}
+	}
+	return reconcile.Result{RequeueAfter: every}, nil
+}
+
+// SetupAPIServices adds the controller of APIServices to mgr.
+func SetupAPIServices(_ context.Context, mgr manager.Manager, o Options) error {
+	r := NewProbes(mgr.GetClient(), func() client.Object { return &v1alpha1.APIService{} }, o.by, time.Now)
+	return builder.ControllerManagedBy(mgr).Named(APIServiceName).For(&v1alpha1.APIService{}).Complete(r)
+}
+
+// SetupReverseProxies adds the controller of ReverseProxies to mgr.
+func SetupReverseProxies(_ context.Context, mgr manager.Manager, o Options) error {
+	r := NewProbes(mgr.GetClient(), func() client.Object { return &v1alpha1.ReverseProxy{} }, o.by, time.Now)
+	return builder.ControllerManagedBy(mgr).Named(ReverseProxyName).For(&v1alpha1.ReverseProxy{}).Complete(r)
+}
+
+// Probes keeps the condition Reachable of objects with a backend. It takes no traffic away.
+type Probes struct {
+	Client client.Client
+	// Probe asks a backend. Any answer is none that fails.
+	Probe func(ctx context.Context, e *v1alpha1.Endpoint) error
+	Now   func() time.Time
+
+	of   func() client.Object // an empty one
+	mu   sync.Mutex
+	runs map[string]run
+}
+
+// run is how often in a row a backend answered, or did not, and of which version of the object.
+type run struct {
+	ok   bool
+	n    int
+	last time.Time
+	of   int64
+}
+
+// NewProbes returns the reconciler of a kind, of which empty returns an object.
+func NewProbes(c client.Client, empty func() client.Object, probe func(context.Context, *v1alpha1.Endpoint) error,
+	now func() time.Time) *Probes {
+	return &Probes{Client: c, Probe: probe, Now: now, of: empty, runs: map[string]run{}}
+}
+
+// by returns what asks a backend by the rules of egress.
+func (o Options) by(ctx context.Context, e *v1alpha1.Endpoint) error { return probe(ctx, e, o.Egress) }
+
+// parts returns the endpoint and the state of an object.
+func parts(o client.Object) (*v1alpha1.Endpoint, *v1alpha1.Status) {
+	switch o := o.(type) {
+	case *v1alpha1.APIService:
+		return &o.Spec.Endpoint, &o.Status
+	case *v1alpha1.ReverseProxy:
+		return &o.Spec.Upstream, &o.Status
+	}
+	return nil, nil
+}
+
+// Reconcile asks the backend of one object.
+func (r *Probes) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	o := r.of()
+	if err := r.Client.Get(ctx, req.NamespacedName, o); err != nil {
+		r.mu.Lock()
+		delete(r.runs, req.Name)
+		r.mu.Unlock()
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	endpoint, status := parts(o)
+	if status == nil || status.State != v1alpha1.StateAvailable || o.GetDeletionTimestamp() != nil {
+		return reconcile.Result{}, nil
+	}
+	r.mu.Lock()
+	last := r.runs[req.Name]
+	r.mu.Unlock()
+	if wait := every - r.Now().Sub(last.last); last.of == o.GetGeneration() && wait > 0 { // the write of the condition brought it here
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	err := r.Probe(ctx, endpoint)
+	next := run{ok: err == nil, n: 1, last: r.Now(), of: o.GetGeneration()}
+	if last.of == next.of && last.ok == next.ok {
+		next.n = last.n + 1
+	}
+	r.mu.Lock()
+	r.runs[req.Name] = next
+	r.mu.Unlock()
+	return reconcile.Result{RequeueAfter: every}, r.note(ctx, o, status, next, err)
+}
+
+// note writes the condition where enough answers in a row say something else than it does.
+func (r *Probes) note(ctx context.Context, o client.Object, s *v1alpha1.Status, now run, failure error) error {
+	c := metav1.Condition{Type: v1alpha1.ConditionReachable, Status: metav1.ConditionTrue, Reason: "Answered",
+		Message: "the backend answers", ObservedGeneration: o.GetGeneration(), LastTransitionTime: metav1.NewTime(r.Now())}
+	need := successes
+	if !now.ok {
+		c.Status, c.Reason, c.Message, need = metav1.ConditionFalse, "NoAnswer", message(failure), failures
+	}
+	is := meta.FindStatusCondition(s.Conditions, c.Type)
+	if now.n < need && is != nil || is != nil && is.Status == c.Status {
+		return nil
+	}
+	if now.n < need && !now.ok {
+		return nil
+	}
+	before := o.DeepCopyObject().(client.Object)
+	conditions := slices.Clone(s.Conditions)
+	meta.SetStatusCondition(&conditions, c)
+	s.Conditions = conditions
+	err := r.Client.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("note whether the backend of %s answers: %w", o.GetName(), err)
+	}
+	return nil
+}
+
+// message says why a backend does not answer, without the addresses that errors of the network have.
+func message(err error) string {
+	switch {
+	case errors.Is(err, egress.ErrRefused):
+		return "this server connects to no such address: loopback, link-local, multicast and metadata addresses are not for users"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "the backend has not answered in time"
+	}
+	return "the backend can't be reached: the log of ks-controller-manager says why"
+}
+
+// probe asks a backend for its root.
+func probe(ctx context.Context, e *v1alpha1.Endpoint, o egress.Options) error {
+	a, err := extension.ParseEndpoint(e)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	t := a.Transport(o)
+	defer t.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(ctx, http.MethodHead, a.Scheme+"://"+a.Host+"/", http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := t.RoundTrip(r)
+	if err != nil {
+		klog.V(2).InfoS("the backend of an extension does not answer", "host", a.Host, "error", err)
+		return err
+	}
+	return resp.Body.Close()
+}
