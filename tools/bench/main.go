@@ -66,6 +66,8 @@ const (
 	onlyAudit = "audit"
 	// onlyTerminal is the part that is about shells.
 	onlyTerminal = "terminal"
+	// onlyExtensions is the part that is about backends and bundles of extensions.
+	onlyExtensions = "extensions"
 
 	minPeople, maxPeople = 100, 100_000
 )
@@ -86,7 +88,7 @@ func parse(args []string, env func(string) string) (options, error) {
 	f.BoolVar(&o.capacity, "capacity", false, "measure the resources that each number of pods needs instead")
 	real := f.String("real", fallback(env("CAPACITY_REAL"), "100000"),
 		"with --capacity: the largest `number` of pods that are created, larger ones are a recorded watch; CAPACITY_REAL sets it too")
-	f.StringVar(&o.only, "only", env("BENCH_ONLY"), "measure nothing but `login`, access, audit or terminal; BENCH_ONLY sets it too (default: everything)")
+	f.StringVar(&o.only, "only", env("BENCH_ONLY"), "measure nothing but `login`, access, audit, terminal or extensions; BENCH_ONLY sets it too (default: everything)")
 	people := f.String("users", env("BENCH_USERS"),
 		"`number` of users that rights are measured with; BENCH_USERS sets it too (default: 1000, with --only=access 10000)")
 	rounds := f.String("rounds", fallback(env("BENCH_ROUNDS"), "5"), "`number` of rounds; BENCH_ROUNDS sets it too")
@@ -98,12 +100,12 @@ func parse(args []string, env func(string) string) (options, error) {
 	}
 	otherwise := "1000"
 	switch o.only {
-	case "", onlyLogin, onlyAudit, onlyTerminal:
+	case "", onlyLogin, onlyAudit, onlyTerminal, onlyExtensions:
 	case onlyAccess:
 		otherwise = "10000"
 	default:
-		return options{}, fmt.Errorf("the part to measure (BENCH_ONLY) is %q, want %q, %q, %q, %q or nothing", o.only, onlyLogin, onlyAccess, onlyAudit,
-			onlyTerminal)
+		return options{}, fmt.Errorf("the part to measure (BENCH_ONLY) is %q, want %q, %q, %q, %q, %q or nothing", o.only, onlyLogin, onlyAccess,
+			onlyAudit, onlyTerminal, onlyExtensions)
 	}
 	var err error
 	if o.people, err = between("the number of users (BENCH_USERS)", fallback(*people, otherwise), minPeople, maxPeople); err != nil {

@@ -129,6 +129,8 @@ func (b *bench) measure(ctx context.Context) error {
 		return b.measureAccess(ctx)
 	case onlyAudit:
 		return b.measureAudit(ctx)
+	case onlyExtensions:
+		return b.measureExtensions(ctx)
 	case onlyTerminal:
 		return b.measureTerminal(ctx)
 	}

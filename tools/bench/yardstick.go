@@ -52,6 +52,8 @@ func serveYardstick(kind string, args []string, in io.Reader, out io.Writer) err
 			return err
 		}
 		h = sorting{pods}
+	case kind == "proxy" && len(args) == 1:
+		h = newReverseProxy(args[0])
 	default:
 		return fmt.Errorf("there is no yardstick %q with %d arguments", kind, len(args))
 	}
