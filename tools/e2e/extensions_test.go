@@ -117,6 +117,20 @@ func TestAnExtensionAnswersForItsGroup(t *testing.T) {
 	within(t, revocation, "a deleted one is gone", a.is(http.StatusNotFound, http.MethodGet, path))
 }
 
+// X6: neither this server nor kube-apiserver is a backend, whoever asks.
+func TestNoExtensionLeadsToThisServerOrToKubeAPIServer(t *testing.T) {
+	kube, err := product.RESTConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, url := range []string{product.URL, product.TLSURL, kube.Host} {
+		group := unique("self") + ".example.com"
+		admin(t).create(t, extensionsAPI+"/apiservices", extensionObject("APIService", group, obj{"group": group, "version": "v1", "url": url,
+			"insecureSkipVerify": true}))
+		eventually(t, url+" is not connected to", admin(t).answersWith(http.StatusServiceUnavailable, "/kapis/"+group+"/v1/things", "can't be reached"))
+	}
+}
+
 // X3, X4, X7, X8: paths below /proxy/ take the right to the path that is asked for, and go where the directives say.
 func TestAReverseProxyServesItsPath(t *testing.T) {
 	a, b := admin(t), newShopBackend(t)

@@ -210,6 +210,13 @@ func (e *Handler) call(w http.ResponseWriter, r *http.Request, info *request.Inf
 	defer leave()
 	r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
 	upgrade := request.IsUpgrade(r.Header)
+	if !upgrade && r.Body != nil && r.Body != http.NoBody {
+		if r.ContentLength > MaxBody {
+			w.Header().Set("Connection", "close")
+			return tooLarge()
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
+	}
 	switch {
 	case upgrade && (r.ContentLength != 0 || len(r.TransferEncoding) > 0):
 		w.Header().Set("Connection", "close")
@@ -223,13 +230,6 @@ func (e *Handler) call(w http.ResponseWriter, r *http.Request, info *request.Inf
 		c.long = true
 		relay.Guarded(e.Streams, w, r, func(_ *stream.Stream, r *http.Request) { e.proxy.ServeHTTP(w, r) })
 	default:
-		if r.Body != nil && r.Body != http.NoBody {
-			if r.ContentLength > MaxBody {
-				w.Header().Set("Connection", "close")
-				return tooLarge()
-			}
-			r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
-		}
 		e.proxy.ServeHTTP(w, r)
 	}
 	return nil
