@@ -45,10 +45,10 @@ func TestAShellOnAMember(t *testing.T) {
 			t.Error("who holds nothing has a shell")
 		}
 
-		shell := a.shell(t, path)
-		shell.types("echo he''llo; exit 3\n")
-		shell.shows("hello")
-		if code := shell.ends(); code != websocket.StatusNormalClosure {
+		first := a.shell(t, path)
+		first.types("echo he''llo; exit 3\n")
+		first.shows("hello")
+		if code := first.ends(); code != websocket.StatusNormalClosure {
 			t.Errorf("a shell on %s ends with %d", member, code)
 		}
 
@@ -70,9 +70,14 @@ func TestAShellOnAMember(t *testing.T) {
 			obj{"roleRef": obj{"apiGroup": "iam.kubesphere.io", "kind": "GlobalRole", "name": role},
 				"subjects": []obj{{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": u.name}}}))
 		u.becomes(t, patience, http.StatusBadRequest, http.MethodGet, path, nil) // the right is there, and no WebSocket
-		lasting := u.shell(t, path)
-		lasting.types("echo he''re\n")
-		lasting.shows("here")
+		var lasting *shell
+		eventually(t, "kube-apiserver of the member knows the right, too", func(context.Context) error {
+			lasting = u.shell(t, path)
+			if err := lasting.write("echo he''re\n"); err != nil {
+				return err
+			}
+			return lasting.waits("here")
+		})
 		a.must(t, http.StatusOK, http.MethodDelete, iam+"/globalrolebindings/"+role, nil)
 		lasting.ends() // with the code of the member, or none: the hub, which knows first, ends the connection
 		a.must(t, http.StatusOK, http.MethodDelete, iam+"/globalroles/"+role, nil)
@@ -107,13 +112,18 @@ func (u user) shell(t *testing.T, path string) *shell {
 	return &shell{t: t, conn: conn}
 }
 
+// write sends input.
+func (s *shell) write(text string) error {
+	raw, err := json.Marshal(obj{"Op": "stdin", "Data": text})
+	if err != nil {
+		return err
+	}
+	return s.conn.Write(s.t.Context(), websocket.MessageText, raw)
+}
+
 func (s *shell) types(text string) {
 	s.t.Helper()
-	raw, err := json.Marshal(obj{"Op": "stdin", "Data": text})
-	if err == nil {
-		err = s.conn.Write(s.t.Context(), websocket.MessageText, raw)
-	}
-	if err != nil {
+	if err := s.write(text); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -131,12 +141,20 @@ func (s *shell) read() error {
 	return err
 }
 
-func (s *shell) shows(text string) {
-	s.t.Helper()
+// waits returns when a text is shown, or why it is not.
+func (s *shell) waits(text string) error {
 	for !strings.Contains(s.shown, text) {
 		if err := s.read(); err != nil {
-			s.t.Fatalf("wait for %q in a shell that shows %q: %v", text, s.shown, err)
+			return fmt.Errorf("wait for %q in a shell that shows %q: %w", text, s.shown, err)
 		}
+	}
+	return nil
+}
+
+func (s *shell) shows(text string) {
+	s.t.Helper()
+	if err := s.waits(text); err != nil {
+		s.t.Fatal(err)
 	}
 }
 
