@@ -210,7 +210,9 @@ func (tr *traffic) watch(path, from string) (string, error) {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(resp.Body)
-		if resp.StatusCode == http.StatusServiceUnavailable && tr.stopping.Load() {
+		// A replica that has just started says so where a busy machine has not let it list the kind within its wait: watchers try again.
+		loading := strings.Contains(string(text), "its first list is not complete yet")
+		if resp.StatusCode == http.StatusServiceUnavailable && (tr.stopping.Load() || loading) {
 			return from, nil
 		}
 		return from, fmt.Errorf("watch %s from %s: %d %s", path, from, resp.StatusCode, text)

@@ -107,7 +107,7 @@ func TestPagesOfOtherSitesOpenNoWebSocket(t *testing.T) {
 				"Origin: chrome-extension://" + host, "Origin: http://localhost"} {
 				for _, cookie := range []string{"Cookie: token=" + p.me.token, "Cookie: lang=en; token=" + p.me.token, "Cookie: a=b\r\nCookie: token=" + p.me.token} {
 					for _, more := range []string{"X-A: b", "Sec-Fetch-Site: same-origin", "X-Forwarded-Host: evil.example", "Referer: http://" + host + "/",
-						"Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io." + encoded(p.me.token)} {
+						"Sec-WebSocket-Protocol: v5.channel.k8s.io"} {
 						lines := []string{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", cookie, more}
 						if origin != "" {
 							lines = append(lines, origin)
