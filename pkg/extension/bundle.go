@@ -14,6 +14,7 @@ import (
 	"mime"
 	"net/http"
 	"path"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -371,6 +372,30 @@ func (s *Files) Serve(w http.ResponseWriter, r *http.Request, f *File) error {
 		h["Content-Encoding"] = []string{"gzip"}
 	}
 	h["Etag"] = []string{tag}
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
+	switch {
+	case r.Header.Get("Range") != "":
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
+	case matches(r.Header["If-None-Match"], tag):
+		delete(h, "Content-Type")
+		delete(h, "Content-Encoding")
+		w.WriteHeader(http.StatusNotModified)
+	default: // in one piece, which ServeContent would copy
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+		if r.Method != http.MethodHead {
+			_, _ = w.Write(body)
+		}
+	}
 	return nil
+}
+
+// matches reports whether lines of If-None-Match name an entity tag (RFC 9110, 13.1.2).
+func matches(lines []string, tag string) bool {
+	for _, line := range lines {
+		for is := range strings.SplitSeq(line, ",") {
+			if is = strings.TrimPrefix(strings.TrimSpace(is), "W/"); is == tag || is == "*" {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -93,6 +94,12 @@ func TestABundleIsServedFromItsObject(t *testing.T) { // X13, X14
 	tag := w.Header().Get("Etag")
 	if w := d.get("/dist/shop/index.js", "If-None-Match: "+tag); w.Code != http.StatusNotModified || w.Header().Get("Cache-Control") != "no-cache" {
 		t.Errorf("%d %v", w.Code, w.Header())
+	}
+	if w := d.get("/dist/shop/index.js", `If-None-Match: "x", W/`+tag); w.Code != http.StatusNotModified || w.Body.Len() > 0 {
+		t.Errorf("one tag of several: %d", w.Code)
+	}
+	if w := d.get("/dist/shop/index.js", `If-None-Match: "x"`); w.Code != http.StatusOK || w.Header().Get("Content-Length") != strconv.Itoa(len(code)) {
+		t.Errorf("another tag: %d %v", w.Code, w.Header())
 	}
 	if w := d.get("/dist/shop/index.js?resourceVersion=0"); w.Header().Get("Cache-Control") != "no-cache" {
 		t.Errorf("a version that is over: %v", w.Header())
