@@ -22,13 +22,13 @@ type breaker struct {
 	trying bool
 }
 
-// enter reports whether a request may go to the backend, and otherwise how long until the next trial.
-func (b *breaker) enter(now time.Time) (wait time.Duration, ok bool) {
+// enter returns 0 for a request that may go to the backend, with whether it is the trial, and otherwise how long until the next one.
+func (b *breaker) enter(now time.Time) (wait time.Duration, trial bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case b.pause == 0:
-		return 0, true
+		return 0, false
 	case now.Before(b.until):
 		return b.until.Sub(now), false
 	case b.trying:
@@ -38,7 +38,7 @@ func (b *breaker) enter(now time.Time) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// left ends a request whose backend was neither reached nor out of reach: its client has gone.
+// left ends a request whose backend was neither reached nor out of reach: its client has gone, or it was never sent.
 func (b *breaker) left() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

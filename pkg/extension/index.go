@@ -37,6 +37,8 @@ type Backend struct {
 	Base string
 	// Audience is that of tokens which say who asks.
 	Audience string
+	// Address is where the backend is, and Upstream what it shares with others there; nil where there is a Fault.
+	Address  *Address
 	Upstream *Upstream
 	// Directives change requests for a ReverseProxy; nil for an APIService.
 	Directives *Directives
@@ -44,7 +46,6 @@ type Backend struct {
 	Within func(path string) bool
 
 	created time.Time
-	address *Address
 }
 
 // older orders objects by age, and then by name.
@@ -150,7 +151,7 @@ func (x *Index) setService(raw []byte) error {
 	base := "/kapis/" + gv.String()
 	b := &Backend{Kind: "APIService", Name: o.Name, Base: base, Audience: "apiservice:" + gv.String(), created: o.CreationTimestamp.Time,
 		Within: func(path string) bool { return below(path, base) }}
-	b.prepare(&o.Status, &o.Spec.Endpoint, CheckGroup(gv, x.options.Taken))
+	x.connect(b, &o.Status, &o.Spec.Endpoint, CheckGroup(gv, x.options.Taken))
 	x.services[o.Name] = &apiService{b, gv}
 	return nil
 }
@@ -179,13 +180,14 @@ func (x *Index) setProxy(raw []byte) error {
 	p.Backend = &Backend{Kind: "ReverseProxy", Name: o.Name, Base: strings.TrimSuffix(m.path, "/"), Audience: "reverseproxy:" + o.Name,
 		Directives: d, created: o.CreationTimestamp.Time,
 		Within: func(path string) bool { return path == m.path || m.open && strings.HasPrefix(path, m.path) }}
-	p.prepare(&o.Status, &o.Spec.Upstream, wrong)
+	x.connect(p.Backend, &o.Status, &o.Spec.Upstream, wrong)
 	x.proxies[o.Name] = p
 	return nil
 }
 
-// prepare reads the endpoint of a backend. wrong is what is wrong with the object, nil for nothing.
-func (b *Backend) prepare(s *v1alpha1.Status, e *v1alpha1.Endpoint, wrong error) {
+// connect reads the endpoint of a backend, and finds its upstream: one that is there already keeps its connections, and what is known of it.
+// wrong is what is wrong with the object, nil for nothing.
+func (x *Index) connect(b *Backend, s *v1alpha1.Status, e *v1alpha1.Endpoint, wrong error) {
 	address, err := ParseEndpoint(e)
 	if wrong == nil {
 		wrong = err
@@ -196,35 +198,27 @@ func (b *Backend) prepare(s *v1alpha1.Status, e *v1alpha1.Endpoint, wrong error)
 	case s.State != v1alpha1.StateAvailable:
 		b.Fault = fmt.Sprintf("its status.state is %.63q, and not %s", s.State, v1alpha1.StateAvailable)
 	default:
-		b.address = address
+		key := address.key()
+		if x.pool[key] == nil {
+			x.pool[key] = newUpstream(address, x.options.Egress)
+		}
+		b.Address, b.Upstream = address, x.pool[key]
 	}
 }
 
-// build makes the tables of what the objects say now. Backends whose address has not changed stay: with their connections, and with what is
-// known of them.
+// build makes the tables of what the objects say now, and closes what no object leads to any more. It changes no Backend: requests read them.
 func (x *Index) build() {
 	next := &tables{groups: map[schema.GroupVersion]*Backend{}, exact: map[string][]*reverseProxy{}, below: map[string][]*reverseProxy{},
 		links: map[string]*File{}}
-	pool := map[addressKey]*Upstream{}
-	connect := func(b *Backend) {
-		if b.address == nil {
-			return
-		}
-		key := b.address.key()
-		u := cmp.Or(pool[key], x.pool[key])
-		if u == nil {
-			u = newUpstream(b.address, x.options.Egress)
-		}
-		pool[key], b.Upstream = u, u
-	}
+	used := map[*Upstream]bool{}
 	for _, s := range x.services {
-		connect(s.Backend)
+		used[s.Upstream] = true
 		if is := next.groups[s.of]; is == nil || s.older(is) < 0 {
 			next.groups[s.of] = s.Backend
 		}
 	}
 	for _, p := range x.proxies {
-		connect(p.Backend)
+		used[p.Upstream] = true
 		if p.open {
 			next.below[p.path] = append(next.below[p.path], p)
 		} else {
@@ -252,11 +246,11 @@ func (x *Index) build() {
 		}
 	}
 	for key, u := range x.pool {
-		if pool[key] == nil {
+		if !used[u] {
+			delete(x.pool, key)
 			u.close()
 		}
 	}
-	x.pool = pool
 	x.tables.Store(next)
 }
 

@@ -91,7 +91,7 @@ func TestAGroupHasTheOldestAPIService(t *testing.T) { // X1, X2
 		t.Errorf("%+v", b)
 	}
 	f.set("apiservices", "second", obj{"group": "shop.example.com", "version": "v1", "url": "http://elsewhere.example"}, available)
-	if b := at("shop.example.com"); b.Upstream == before || b.Upstream.Address().Host != "elsewhere.example" { // X12
+	if b := at("shop.example.com"); b.Upstream == before || b.Address.Host != "elsewhere.example" { // X12
 		t.Errorf("%+v", b.Upstream)
 	}
 	for group, why := range map[string]string{
@@ -142,6 +142,18 @@ func TestPathsAreMatchedByRank(t *testing.T) { // X3
 	}
 }
 
+// Backends at one host share connections, and each has its own path.
+func TestBackendsOfOneHostHaveTheirOwnPaths(t *testing.T) { // X4, X12
+	f := newFed(t)
+	for _, name := range []string{"a", "b"} {
+		f.set("reverseproxies", name, obj{"matcher": obj{"path": "/proxy/" + name + "/*"}, "upstream": obj{"url": "http://backend.example/in-" + name}}, available)
+	}
+	a, b := f.Proxy("GET", "/proxy/a/x"), f.Proxy("GET", "/proxy/b/x")
+	if a.Upstream != b.Upstream || a.Address.Path != "/in-a" || b.Address.Path != "/in-b" {
+		t.Errorf("%+v %+v", a.Address, b.Address)
+	}
+}
+
 func TestEndpointsAreURLsOrServices(t *testing.T) { // X6
 	for want, spec := range map[string]obj{
 		"http web.shop.svc:8080 ":        {"service": obj{"namespace": "shop", "name": "web", "port": 8080}},
@@ -155,7 +167,7 @@ func TestEndpointsAreURLsOrServices(t *testing.T) { // X6
 			t.Errorf("%v: %+v", spec, b)
 			continue
 		}
-		if a := b.Upstream.Address(); a.Scheme+" "+a.Host+" "+a.Path != want {
+		if a := b.Address; a.Scheme+" "+a.Host+" "+a.Path != want {
 			t.Errorf("%v: %+v", spec, a)
 		}
 	}

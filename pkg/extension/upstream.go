@@ -102,15 +102,17 @@ func Decoded(content []byte) []byte {
 
 // Upstream is a backend, whichever objects name it.
 type Upstream struct {
-	address   *Address
 	transport *http.Transport // for requests
 	upgrading *http.Transport // for requests to upgrade, which HTTP/2 has none of
 	breaker   breaker
 
 	mu     sync.Mutex
 	all    int
-	byUser map[string]int
+	byUser map[User]int
 }
+
+// User is who asks a backend, as its bounds count.
+type User struct{ UID, Name string }
 
 // Transport returns a transport to the backend, with connections of its own.
 func (a *Address) Transport(o egress.Options) *http.Transport {
@@ -119,7 +121,7 @@ func (a *Address) Transport(o egress.Options) *http.Transport {
 }
 
 func newUpstream(a *Address, o egress.Options) *Upstream {
-	u := &Upstream{address: a, byUser: map[string]int{}, transport: a.Transport(o), upgrading: a.Transport(o)}
+	u := &Upstream{byUser: map[User]int{}, transport: a.Transport(o), upgrading: a.Transport(o)}
 	u.transport.MaxIdleConnsPerHost, u.transport.MaxConnsPerHost = 32, 0 // Enter bounds them
 	u.upgrading.MaxConnsPerHost = 0
 	u.upgrading.ForceAttemptHTTP2, u.upgrading.TLSNextProto = false, map[string]func(string, *tls.Conn) http.RoundTripper{}
@@ -144,7 +146,7 @@ func (d *Down) Error() string {
 }
 
 // Enter counts a request of a user, until leave is called once. Its errors are ErrBusy, ErrBusyUser and a Down.
-func (u *Upstream) Enter(user string, now time.Time) (leave func(), err error) {
+func (u *Upstream) Enter(user User, now time.Time) (leave func(), err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	switch {
@@ -153,12 +155,16 @@ func (u *Upstream) Enter(user string, now time.Time) (leave func(), err error) {
 	case u.byUser[user] >= atMostOfOne:
 		return nil, ErrBusyUser
 	}
-	if wait, ok := u.breaker.enter(now); !ok {
+	wait, trial := u.breaker.enter(now)
+	if wait > 0 {
 		return nil, &Down{wait}
 	}
 	u.all++
 	u.byUser[user]++
 	return func() {
+		if trial {
+			u.breaker.left() // it may never have been sent
+		}
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		u.all--
@@ -188,9 +194,6 @@ func (u *Upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // ErrHeaderTimeout is the cause with which a request is ended whose answer has not begun in time.
 var ErrHeaderTimeout = errors.New("no answer has begun in time")
-
-// Address returns where the backend is.
-func (u *Upstream) Address() Address { return *u.address }
 
 // close ends connections that nothing goes over. What is under way goes on.
 func (u *Upstream) close() {

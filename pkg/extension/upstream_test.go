@@ -13,8 +13,8 @@ func TestABackendThatCantBeReachedIsNotAskedForAWhile(t *testing.T) { // X10
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	b := &breaker{}
 	open := func() bool {
-		_, ok := b.enter(now)
-		return !ok
+		wait, _ := b.enter(now)
+		return wait > 0
 	}
 	for i := range breakerFailures {
 		if open() {
@@ -62,6 +62,25 @@ func TestABackendThatCantBeReachedIsNotAskedForAWhile(t *testing.T) { // X10
 	}
 }
 
+// A trial that is never sent, as one that other bounds refuse, leaves the next one its turn.
+func TestATrialThatIsNotSentIsNone(t *testing.T) { // X10
+	u, now := newUpstream(&Address{Scheme: "http", Host: "backend.example"}, egress.Options{}), time.Now()
+	for range breakerFailures {
+		u.breaker.broke(now)
+	}
+	for i := range 3 {
+		now = now.Add(breakerLongest)
+		leave, err := u.Enter(User{Name: "ann"}, now)
+		if err != nil {
+			t.Fatalf("trial %d: %v", i, err)
+		}
+		if _, err := u.Enter(User{Name: "bob"}, now); err == nil {
+			t.Error("there are two trials at once")
+		}
+		leave()
+	}
+}
+
 func TestABackendHasBoundedRequests(t *testing.T) { // X9
 	url := "http://backend.example"
 	a, err := ParseEndpoint(&v1alpha1.Endpoint{URL: &url})
@@ -71,7 +90,7 @@ func TestABackendHasBoundedRequests(t *testing.T) { // X9
 	u, now := newUpstream(a, egress.Options{}), time.Now()
 	var leave []func()
 	enter := func(user string) error {
-		f, err := u.Enter(user, now)
+		f, err := u.Enter(User{Name: user}, now)
 		if err == nil {
 			leave = append(leave, f)
 		}

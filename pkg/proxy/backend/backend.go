@@ -203,7 +203,7 @@ func (e *Handler) call(w http.ResponseWriter, r *http.Request, info *request.Inf
 			return err
 		}
 	}
-	leave, err := c.backend.Upstream.Enter(c.user.GetUID()+" "+c.user.GetName(), e.Now()) // a UID has no blank
+	leave, err := c.backend.Upstream.Enter(extension.User{UID: c.user.GetUID(), Name: c.user.GetName()}, e.Now())
 	if err != nil {
 		return c.refusal(err)
 	}
@@ -254,7 +254,7 @@ func (c *call) refusal(err error) error {
 
 // rewrite makes the request that is sent: what the directives say, who asks, and nothing of the caller's credentials.
 func (c *call) rewrite(p *httputil.ProxyRequest) {
-	at := c.backend.Upstream.Address()
+	at := c.backend.Address
 	path := c.target.Path
 	if c.backend.Directives != nil {
 		path = at.Path + path
@@ -438,7 +438,7 @@ func (c *call) mapRedirect(res *http.Response, upgrade bool) error {
 		return refused
 	}
 	to = res.Request.URL.ResolveReference(to)
-	at := c.backend.Upstream.Address()
+	at := c.backend.Address
 	rest, below := strings.CutPrefix(to.Path, at.Path)
 	if to.Scheme != at.Scheme || to.Host != at.Host || !below {
 		return refused
