@@ -54,7 +54,7 @@ func parseMatcher(in *v1alpha1.Matcher) (m matcher, err error) {
 	switch {
 	case !strings.HasPrefix(m.path, proxyRoot) || m.path == proxyRoot:
 		return m, fmt.Errorf("spec.matcher.path: %.200q is not a path below %s", in.Path, proxyRoot)
-	case !sound(m.path) || strings.Contains(m.path, "//") || strings.ContainsAny(m.path, "*?#%"):
+	case !SoundPath(m.path) || strings.Contains(m.path, "//") || strings.ContainsAny(m.path, "*?#%"):
 		return m, fmt.Errorf("spec.matcher.path: %.200q is no path, with * at most at its end", in.Path)
 	}
 	return m, nil
@@ -151,8 +151,8 @@ func checkLink(link, extension string) error {
 	rest, below := strings.CutPrefix(link, distRoot)
 	first, file, deep := strings.Cut(rest, "/")
 	switch {
-	case !below || !deep || first == "" || file == "" || !sound(link) || strings.Contains(link, "//") || strings.ContainsAny(link, "*?#%") ||
-		strings.HasSuffix(link, "/"):
+	case !below || !deep || first == "" || file == "" || !SoundPath(link) || strings.Contains(link, "//") ||
+		strings.ContainsAny(link, "*?#%") || strings.HasSuffix(link, "/"):
 		return fmt.Errorf("%.200q is not the path of a file in a folder below %s", link, distRoot)
 	case extension != "" && first != extension && !strings.HasPrefix(first, extension+"-"):
 		return fmt.Errorf("%.200q is not below %s%s/ or %[2]s%[3]s-*/, where files of the extension are", link, distRoot, extension)

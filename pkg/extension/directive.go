@@ -302,7 +302,7 @@ func (d *Directives) Apply(t Target) (Target, error) {
 	for _, r := range d.regexps {
 		t.Path = r.find.ReplaceAllString(t.Path, r.replace)
 	}
-	if !sound(t.Path) || !soundQuery(t.Query) {
+	if !SoundPath(t.Path) || !soundQuery(t.Query) {
 		return t, &errTarget{t.Path}
 	}
 	return t, nil
@@ -315,8 +315,8 @@ func rooted(p string) string {
 	return "/" + p
 }
 
-// sound reports whether every server reads a path in the same way.
-func sound(p string) bool {
+// SoundPath reports whether every server and browser reads a path in the same way.
+func SoundPath(p string) bool {
 	control := func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' }
 	if !strings.HasPrefix(p, "/") || strings.HasPrefix(p, "//") || len(p) > 16<<10 || strings.ContainsFunc(p, control) {
 		return false

@@ -185,7 +185,7 @@ func (x *Index) setProxy(raw []byte) error {
 	return nil
 }
 
-// connect reads the endpoint of a backend, and finds its upstream: one that is there already keeps its connections, and what is known of it.
+// connect reads the endpoint of a backend, and finds its upstream: one that is there keeps its connections, and what is known of it.
 // wrong is what is wrong with the object, nil for nothing.
 func (x *Index) connect(b *Backend, s *v1alpha1.Status, e *v1alpha1.Endpoint, wrong error) {
 	address, err := ParseEndpoint(e)
@@ -206,7 +206,8 @@ func (x *Index) connect(b *Backend, s *v1alpha1.Status, e *v1alpha1.Endpoint, wr
 	}
 }
 
-// build makes the tables of what the objects say now, and closes what no object leads to any more. It changes no Backend: requests read them.
+// build makes the tables of what the objects say now, and closes what no object leads to any more. It changes no Backend: requests
+// read them.
 func (x *Index) build() {
 	next := &tables{groups: map[schema.GroupVersion]*Backend{}, exact: map[string][]*reverseProxy{}, below: map[string][]*reverseProxy{},
 		links: map[string]*File{}}

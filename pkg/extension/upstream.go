@@ -79,7 +79,7 @@ func ParseEndpoint(e *v1alpha1.Endpoint) (*Address, error) {
 	default:
 		return nil, errors.New("there is neither a url nor a service")
 	}
-	if a.Path != "" && !sound(a.Path) {
+	if a.Path != "" && !SoundPath(a.Path) {
 		return nil, fmt.Errorf("the path %.100q of the endpoint is none", a.Path)
 	}
 	if len(e.CABundle) > 0 {

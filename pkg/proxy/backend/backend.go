@@ -433,18 +433,19 @@ func (c *call) mapRedirect(res *http.Response, upgrade bool) error {
 	if d == nil || d.RejectRedirects || upgrade {
 		return refused
 	}
-	to, err := url.Parse(res.Header.Get("Location"))
-	if err != nil || to.Opaque != "" || to.User != nil {
+	location := res.Header.Get("Location")
+	to, err := url.Parse(location)
+	if err != nil || location == "" || to.Opaque != "" || to.User != nil {
 		return refused
 	}
 	to = res.Request.URL.ResolveReference(to)
 	at := c.backend.Address
 	rest, below := strings.CutPrefix(to.Path, at.Path)
-	if to.Scheme != at.Scheme || to.Host != at.Host || !below {
+	if to.Scheme != at.Scheme || to.Host != at.Host || !below || rest != "" && rest[0] != '/' {
 		return refused
 	}
 	path := d.Restore(rest)
-	if !c.backend.Within(path) {
+	if !c.backend.Within(path) || !extension.SoundPath(path) {
 		return refused
 	}
 	info := request.InfoFrom(res.Request.Context())

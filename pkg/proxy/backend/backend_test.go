@@ -285,7 +285,7 @@ func TestARedirectLeadsToTheBackendsOwnPaths(t *testing.T) { // X7
 	for to, want := range map[string]string{
 		"/login?next=%2F": "/proxy/shop/login?next=%2F", "next": "/proxy/shop/a/next", w.URL + "/b": "/proxy/shop/b",
 		"http://evil.example/": "", "//evil.example/x": "", "javascript:alert(1)": "", strings.Replace(w.URL, "http://", "http://user@", 1) + "/x": "",
-		strings.Replace(w.URL, "http:", "https:", 1) + "/": "",
+		strings.Replace(w.URL, "http:", "https:", 1) + "/": "", "": "", "/%2e%2e/%2e%2e/oauth/logout": "",
 	} {
 		location = to
 		rec := w.ask(ann, http.MethodGet, "/proxy/shop/a/b", "")
@@ -298,6 +298,14 @@ func TestARedirectLeadsToTheBackendsOwnPaths(t *testing.T) { // X7
 		}
 		if rec := w.ask(ann, http.MethodGet, things, ""); rec.Code != http.StatusBadGateway || rec.Header().Get("Location") != "" {
 			t.Errorf("of an APIService to %s: %d", to, rec.Code)
+		}
+	}
+	w.set("reverseproxies", "shop", obj{"matcher": obj{"path": "/proxy/shop/*"}, "upstream": obj{"url": w.URL + "/in"},
+		"directives": obj{"stripPathPrefix": "/proxy/shop"}}, nil)
+	for to, code := range map[string]int{"/in/b": http.StatusFound, "/inner/b": http.StatusBadGateway, "/b": http.StatusBadGateway} {
+		location = to
+		if rec := w.ask(ann, http.MethodGet, "/proxy/shop/a", ""); rec.Code != code {
+			t.Errorf("below the path of the backend, to %s: %d %v", to, rec.Code, rec.Header())
 		}
 	}
 	location = "/login"
