@@ -7,6 +7,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	kubesphere "kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 )
 
 // ordinaryVerbs are the verbs of requests for objects. Every other verb is a right of its own, which kube-apiserver or an admission
@@ -27,6 +28,8 @@ var liftable = map[string][]string{
 	// impersonate and impersonate:<mode>: https://kubernetes.io/docs/reference/access-authn-authz/user-impersonation/
 	"":         {"groups", "serviceaccounts", "users"},
 	identities: {"groups", "nodes", "serviceaccounts", "uids", "userextras", "users"},
+	// approve lets a chart be installed that may do more than who approves it.
+	kubesphere.GroupName: {"installplans"},
 }
 
 // OrdinaryVerbs returns the verbs of requests for objects, which "*" in a role covers for every kind.

@@ -29,6 +29,7 @@ func TestS6VerbsThatLiftAChecksNeedTheirName(t *testing.T) {
 		{"ExtrasByAnyKind", "lend", authn, "*/scopes", true},
 		{"ExtrasByAnyGroup", "lend", "*", "*/scopes", true},
 		{"SubresourcesHaveNone", "lend", iam, "users/password", false},
+		{"ApproveOfInstallations", "approve", "kubesphere.io", "installplans", true},
 		{"OtherKindsHaveNone", "approve", "certificates.k8s.io", "signers", false},
 		{"OtherGroupsHaveNone", "approve", "apps", "*", false},
 	} {

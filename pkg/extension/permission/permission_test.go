@@ -1,0 +1,227 @@
+package permission_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/component-helpers/auth/rbac/validation"
+
+	"kapis.dev/ks-apiserver/pkg/extension/permission"
+	"kapis.dev/ks-apiserver/tools/hostile"
+)
+
+func rule(verbs, groups, resources []string, names ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{Verbs: verbs, APIGroups: groups, Resources: resources, ResourceNames: names}
+}
+
+func words(w ...string) []string { return w }
+
+func TestAStampIsOfWhatIsAskedFor(t *testing.T) { // X18
+	base := func() permission.Request {
+		return permission.Request{
+			ClusterRules: []rbacv1.PolicyRule{rule(words("get", "list"), words(""), words("pods")), rule(words("create"), words("apps"), words("deployments"))},
+			Rules:        []rbacv1.PolicyRule{rule(words("*"), words("shop.example.com"), words("orders"))},
+			Namespace:    "extension-shop", Upstreams: []string{"a.example.com", "b.example.com"}, HookImages: []string{"hook:1"},
+		}
+	}
+	stamp := func(change func(*permission.Request)) string {
+		r := base()
+		change(&r)
+		return r.Stamp()
+	}
+	same := stamp(func(*permission.Request) {})
+	for name, change := range map[string]func(*permission.Request){
+		"the order of rules": func(r *permission.Request) { slices.Reverse(r.ClusterRules) },
+		"the order of verbs": func(r *permission.Request) { slices.Reverse(r.ClusterRules[0].Verbs) },
+		"a rule twice":       func(r *permission.Request) { r.Rules = append(r.Rules, r.Rules[0]) },
+		"the order of hosts": func(r *permission.Request) { slices.Reverse(r.Upstreams) },
+	} {
+		if got := stamp(change); got != same {
+			t.Errorf("%s changes the stamp", name)
+		}
+	}
+	for name, change := range map[string]func(*permission.Request){
+		"a verb more":             func(r *permission.Request) { r.ClusterRules[0].Verbs = append(r.ClusterRules[0].Verbs, "watch") },
+		"a rule more":             func(r *permission.Request) { r.Rules = append(r.Rules, rule(words("get"), words(""), words("nodes"))) },
+		"a name less":             func(r *permission.Request) { r.Rules[0].ResourceNames = []string{"one"} },
+		"words that are joined":   func(r *permission.Request) { r.ClusterRules[0].Verbs = []string{"get,list"} },
+		"a rule for the cluster":  func(r *permission.Request) { r.ClusterRules, r.Rules = append(r.ClusterRules, r.Rules...), nil },
+		"another namespace":       func(r *permission.Request) { r.Namespace = "kube-system" },
+		"a host more":             func(r *permission.Request) { r.Upstreams = append(r.Upstreams, "c.example.com") },
+		"a host among the images": func(r *permission.Request) { r.HookImages, r.Upstreams = append(r.HookImages, r.Upstreams...), nil },
+		"credentials of callers":  func(r *permission.Request) { r.ForwardAuthorization = true },
+		"another image":           func(r *permission.Request) { r.HookImages = []string{"hook:2"} },
+		"a path in place of a group": func(r *permission.Request) {
+			r.Rules[0].APIGroups, r.Rules[0].NonResourceURLs = nil, r.Rules[0].APIGroups
+		},
+	} {
+		if got := stamp(change); got == same {
+			t.Errorf("%s does not change the stamp", name)
+		}
+	}
+}
+
+func TestWhatGoesBeyondAnApprovalIsNamed(t *testing.T) { // X18
+	approved := &permission.Request{ClusterRules: []rbacv1.PolicyRule{rule(words("get", "list"), words(""), words("pods"))}, Namespace: "shop",
+		Rules: []rbacv1.PolicyRule{rule(words("*"), words("example.com"), words("orders"))}, Upstreams: []string{"a.example.com"}}
+	if c, n, rest := approved.Beyond(approved); len(c)+len(n)+len(rest) > 0 {
+		t.Errorf("nothing more is asked for: %v %v %v", c, n, rest)
+	}
+	narrower := &permission.Request{Namespace: "shop", Rules: []rbacv1.PolicyRule{rule(words("get"), words("example.com"), words("orders"), "one")}}
+	if c, n, rest := narrower.Beyond(approved); len(c)+len(n)+len(rest) > 0 {
+		t.Errorf("less is asked for: %v %v %v", c, n, rest)
+	}
+	wider := &permission.Request{ClusterRules: []rbacv1.PolicyRule{rule(words("get", "watch"), words(""), words("pods"))}, Namespace: "kube-system",
+		Rules: approved.Rules, Upstreams: []string{"evil.example.com"}, ForwardAuthorization: true, HookImages: []string{"hook"}}
+	c, n, rest := wider.Beyond(approved)
+	if len(c) != 1 || !slices.Equal(c[0].Verbs, words("watch")) {
+		t.Errorf("for the cluster: %v", c)
+	}
+	if len(n) != 1 || len(rest) != 4 {
+		t.Errorf("another namespace, host, image and credentials: %v %q", n, rest)
+	}
+}
+
+func TestLevels(t *testing.T) {
+	for _, tt := range []struct {
+		r    permission.Request
+		want permission.Level
+	}{
+		{permission.Request{Rules: []rbacv1.PolicyRule{rule(words("*"), words("*"), words("*"))}}, permission.LevelNamespace},
+		{permission.Request{ClusterRules: []rbacv1.PolicyRule{rule(words("get"), words(""), words("nodes"))}}, permission.LevelCluster},
+		{permission.Request{Upstreams: []string{"a"}}, permission.LevelCluster},
+		{permission.Request{ClusterRules: []rbacv1.PolicyRule{rule(words("*"), words("*"), words("*"))}}, permission.LevelEverything},
+		{permission.Request{ClusterRules: []rbacv1.PolicyRule{rule(words("get"), words("*"), words("secrets"))}}, permission.LevelEverything},
+		{permission.Request{ClusterRules: []rbacv1.PolicyRule{rule(words("*"), words(rbacv1.GroupName), words("*"))}}, permission.LevelEverything},
+		{permission.Request{ForwardAuthorization: true}, permission.LevelEverything},
+	} {
+		if got := tt.r.Level(); got != tt.want {
+			t.Errorf("%v: got %s, want %s", tt.r, got, tt.want)
+		}
+	}
+}
+
+// covered reports whether rights have a rule.
+func covered(rights permission.Rights, namespace string, r rbacv1.PolicyRule) bool {
+	ok, _ := validation.Covers(append(slices.Clone(rights[""]), rights[namespace]...), []rbacv1.PolicyRule{r})
+	return ok
+}
+
+func TestAnOperationGetsWhatItsObjectsNeed(t *testing.T) { // X21
+	gives := []rbacv1.PolicyRule{rule(words("get"), words(""), words("pods"))}
+	b := (&permission.Request{Namespace: "shop", ClusterRules: append([]rbacv1.PolicyRule{
+		rule(words("create", "get", "update", "patch", "delete"), words(rbacv1.GroupName), words("clusterroles", "clusterrolebindings")),
+		rule(words("bind"), words(rbacv1.GroupName), words("clusterroles"), "view"),
+	}, gives...)}).Bound()
+	rights, missing := b.ForInstallation([]permission.Object{
+		{Group: "apps", Resource: "deployments", Namespace: "shop", Name: "web"},
+		{Group: rbacv1.GroupName, Resource: "clusterroles", Name: "shop", Gives: gives},
+		{Group: rbacv1.GroupName, Resource: "clusterrolebindings", Name: "shop", Binds: &rbacv1.RoleRef{Kind: "ClusterRole", Name: "shop"}},
+		{Group: rbacv1.GroupName, Resource: "clusterrolebindings", Name: "view", Binds: &rbacv1.RoleRef{Kind: "ClusterRole", Name: "view"}},
+		{Group: rbacv1.GroupName, Resource: "clusterrolebindings", Name: "root", Binds: &rbacv1.RoleRef{Kind: "ClusterRole", Name: "cluster-admin"}},
+		{Group: rbacv1.GroupName, Resource: "clusterroles", Name: "root", Gives: []rbacv1.PolicyRule{rule(words("*"), words("*"), words("*"))}},
+		{Group: "", Resource: "configmaps", Namespace: "kube-system", Name: "stolen"},
+	})
+	for _, need := range []struct {
+		namespace string
+		rule      rbacv1.PolicyRule
+		want      bool
+	}{
+		{"shop", rule(words("create"), words("apps"), words("deployments")), true},
+		{"shop", rule(words("delete", "get", "patch", "update"), words("apps"), words("deployments"), "web"), true},
+		{"shop", rule(words("delete"), words("apps"), words("deployments"), "other"), false},
+		{"shop", rule(words("get"), words(""), words("secrets")), false},
+		{"", gives[0], true},
+		{"", rule(words("bind"), words(rbacv1.GroupName), words("clusterroles"), "view"), true},
+		{"", rule(words("bind"), words(rbacv1.GroupName), words("clusterroles"), "cluster-admin"), false},
+		{"", rule(words("escalate"), words(rbacv1.GroupName), words("clusterroles")), false},
+		{"kube-system", rule(words("create"), words(""), words("configmaps")), false},
+	} {
+		if got := covered(rights, need.namespace, need.rule); got != need.want {
+			t.Errorf("%v in %q: got %v, want %v", need.rule, need.namespace, got, need.want)
+		}
+	}
+	for _, want := range []permission.Need{
+		{Verb: "bind", Group: rbacv1.GroupName, Resource: "clusterroles", Name: "cluster-admin"},
+		{Verb: "escalate", Group: rbacv1.GroupName, Resource: "clusterroles"},
+		{Namespace: "kube-system", Verb: "create", Resource: "configmaps"},
+	} {
+		if !slices.Contains(missing, want) {
+			t.Errorf("%v is not said to be missing: %v", want, missing)
+		}
+	}
+}
+
+func TestARemovalNeedsNoApproval(t *testing.T) { // X21, X27
+	rights := permission.ForRemoval([]permission.Object{{Group: "apps", Resource: "deployments", Namespace: "shop", Name: "web"}})
+	if !covered(rights, "shop", rule(words("get", "delete"), words("apps"), words("deployments"), "web")) {
+		t.Errorf("%v", rights)
+	}
+	for _, r := range []rbacv1.PolicyRule{rule(words("create"), words("apps"), words("deployments")), rule(words("delete"), words("apps"), words("deployments"))} {
+		if covered(rights, "shop", r) {
+			t.Errorf("%v has more: %v", rights, r)
+		}
+	}
+}
+
+func TestNoOperationGoesBeyondItsBound(t *testing.T) { // X21
+	seed := rand.Uint64()
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	one := func(of ...string) string { return of[rnd.IntN(len(of))] }
+	word := func(of ...string) []string {
+		if rnd.IntN(8) == 0 {
+			of = hostile.Words()
+		}
+		return []string{one(of...), one(of...)}
+	}
+	verbs := []string{"get", "create", "update", "patch", "delete", "bind", "escalate", "*"}
+	groups := []string{"", "apps", rbacv1.GroupName, "*"}
+	resources := []string{"pods", "deployments", "roles", "clusterroles", "rolebindings", "clusterrolebindings", "*"}
+	rules := func() []rbacv1.PolicyRule {
+		out := []rbacv1.PolicyRule{}
+		for range rnd.IntN(4) {
+			r := rule(word(verbs...), word(groups...), word(resources...))
+			if rnd.IntN(3) == 0 {
+				r.ResourceNames = word("a", "b", "cluster-admin")
+			}
+			out = append(out, r)
+		}
+		return out
+	}
+	for n := range 20_000 {
+		b := (&permission.Request{ClusterRules: rules(), Rules: rules(), Namespace: "shop"}).Bound()
+		var objects []permission.Object
+		for range rnd.IntN(5) {
+			o := permission.Object{Group: one(groups[:3]...), Resource: one(resources[:6]...), Namespace: one("", "shop", "other"), Name: one("a", "b")}
+			if o.Group == rbacv1.GroupName {
+				switch o.Resource {
+				case "roles", "clusterroles":
+					o.Gives, o.Aggregates = rules(), rnd.IntN(6) == 0
+				case "rolebindings", "clusterrolebindings":
+					o.Binds = &rbacv1.RoleRef{Kind: one("Role", "ClusterRole"), Name: one("a", "b", "cluster-admin")}
+				}
+			}
+			objects = append(objects, o)
+		}
+		rights, missing := b.ForInstallation(objects)
+		for namespace, got := range rights {
+			have := b.Cluster
+			if namespace == b.Namespace {
+				have = append(slices.Clone(have), b.Rules...)
+			}
+			if ok, beyond := validation.Covers(have, got); !ok {
+				t.Fatalf("seed %d, %d: in %q beyond the bound %v: %v", seed, n, namespace, have, beyond)
+			}
+		}
+		for i := range objects {
+			o := &objects[i]
+			need := permission.Need{Namespace: o.Namespace, Verb: "update", Group: o.Group, Resource: o.Resource, Name: o.Name}
+			if slices.Contains(missing, need) == covered(rights, o.Namespace, rule(words("update"), words(o.Group), words(o.Resource), o.Name)) {
+				t.Fatalf("seed %d, %d: %s is neither given nor said to be missing", seed, n, fmt.Sprint(need))
+			}
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package permission
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/component-helpers/auth/rbac/validation"
+)
+
+// Request is what the installation of a chart asks for, and all that an approval is about.
+type Request struct {
+	// ClusterRules are the rules for the whole cluster, and Rules those for Namespace, which the release is in.
+	ClusterRules []rbacv1.PolicyRule `json:"clusterRules,omitempty"`
+	Rules        []rbacv1.PolicyRule `json:"rules,omitempty"`
+	Namespace    string              `json:"namespace"`
+	// Upstreams are the hosts, outside of the namespace, that its APIServices, ReverseProxies and JSBundles may point to.
+	Upstreams []string `json:"upstreams,omitempty"`
+	// ForwardAuthorization is that a backend is sent callers' own credentials.
+	ForwardAuthorization bool `json:"forwardAuthorization,omitempty"`
+	// HookImages are the images that run with the installer's rights before or after an operation.
+	HookImages []string `json:"hookImages,omitempty"`
+}
+
+// namespaceGroups are the API groups whose kinds every extension may write in the namespace of its release, without asking.
+var namespaceGroups = []string{"", "apps", "batch", "policy", "networking.k8s.io", "autoscaling", "metrics.k8s.io"}
+
+// NamespaceRules returns the rules that every extension has in the namespace of its release.
+func NamespaceRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: slices.Clone(namespaceGroups), Resources: []string{"*"}, Verbs: []string{"*"}}}
+}
+
+// Bound returns the rules that an operation stays within: those of the whole cluster, and those of the namespace of the release with the
+// ones that every extension has there.
+func (r *Request) Bound() Bound {
+	return Bound{Cluster: r.ClusterRules, Namespace: r.Namespace, Rules: append(NamespaceRules(), r.Rules...)}
+}
+
+// Stamp returns the SHA-256 of a request in hexadecimal digits. Requests with one stamp ask for the same: the order of what they list does
+// not count.
+func (r *Request) Stamp() string {
+	c := Request{
+		ClusterRules: canonical(r.ClusterRules), Rules: canonical(r.Rules), Namespace: r.Namespace,
+		Upstreams: set(r.Upstreams), ForwardAuthorization: r.ForwardAuthorization, HookImages: set(r.HookImages),
+	}
+	text, err := json.Marshal(c)
+	if err != nil { // a struct of texts has a JSON text
+		panic(fmt.Sprintf("encode a request: %v", err))
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// canonical returns rules with their words and themselves in one order, each once.
+func canonical(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	type encoded struct {
+		rule rbacv1.PolicyRule
+		text []byte
+	}
+	all := make([]encoded, 0, len(rules))
+	for _, r := range rules {
+		c := rbacv1.PolicyRule{Verbs: set(r.Verbs), APIGroups: set(r.APIGroups), Resources: set(r.Resources),
+			ResourceNames: set(r.ResourceNames), NonResourceURLs: set(r.NonResourceURLs)}
+		text, err := json.Marshal(c)
+		if err != nil {
+			panic(fmt.Sprintf("encode a rule: %v", err))
+		}
+		all = append(all, encoded{c, text})
+	}
+	slices.SortFunc(all, func(a, b encoded) int { return bytes.Compare(a.text, b.text) })
+	all = slices.CompactFunc(all, func(a, b encoded) bool { return bytes.Equal(a.text, b.text) })
+	out := make([]rbacv1.PolicyRule, 0, len(all))
+	for _, e := range all {
+		out = append(out, e.rule)
+	}
+	return out
+}
+
+func set(words []string) []string {
+	out := slices.Clone(words)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Level says how far what is asked for reaches, for the person who approves it.
+type Level string
+
+// The levels, from the narrowest.
+const (
+	// LevelNamespace is what stays within the namespace of the release.
+	LevelNamespace Level = "namespace"
+	// LevelCluster reaches beyond it.
+	LevelCluster Level = "cluster"
+	// LevelEverything is every right in the cluster, or enough to take it: any Secret, any role, or to act as somebody else.
+	LevelEverything Level = "everything"
+)
+
+// decisive are rights in the whole cluster by which every other right can be had.
+var decisive = []rbacv1.PolicyRule{
+	{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}},
+	{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"list"}},
+	{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"create"}},
+	{APIGroups: []string{""}, Resources: []string{"pods/exec"}, Verbs: []string{"create"}},
+	{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"}},
+	{APIGroups: []string{""}, Resources: []string{"users"}, Verbs: []string{"impersonate"}},
+	{APIGroups: []string{""}, Resources: []string{"groups"}, Verbs: []string{"impersonate"}},
+	{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"impersonate"}},
+	{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, Verbs: []string{"escalate"}},
+	{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, Verbs: []string{"bind"}},
+	{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"create"}},
+	{APIGroups: []string{"apps"}, Resources: []string{"daemonsets"}, Verbs: []string{"create"}},
+	{APIGroups: []string{"apps"}, Resources: []string{"statefulsets"}, Verbs: []string{"create"}},
+	{APIGroups: []string{"apps"}, Resources: []string{"replicasets"}, Verbs: []string{"create"}},
+	{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create"}},
+	{APIGroups: []string{"batch"}, Resources: []string{"cronjobs"}, Verbs: []string{"create"}},
+	{APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"mutatingwebhookconfigurations"}, Verbs: []string{"create"}},
+}
+
+// Level returns how far a request reaches.
+func (r *Request) Level() Level {
+	if r.ForwardAuthorization {
+		return LevelEverything
+	}
+	for i := range decisive {
+		if ok, _ := validation.Covers(r.ClusterRules, decisive[i:i+1]); ok {
+			return LevelEverything
+		}
+	}
+	if len(r.ClusterRules) > 0 || len(r.Upstreams) > 0 {
+		return LevelCluster
+	}
+	return LevelNamespace
+}
+
+// Beyond returns what a request asks for and an approved one did not, as rules by themselves; the second result says the same of the rest.
+func (r *Request) Beyond(approved *Request) (cluster, namespaced []rbacv1.PolicyRule, rest []string) {
+	_, cluster = validation.Covers(approved.ClusterRules, r.ClusterRules)
+	_, namespaced = validation.Covers(append(slices.Clone(approved.ClusterRules), approved.Rules...), r.Rules)
+	if r.Namespace != approved.Namespace {
+		namespaced = r.Rules
+		rest = append(rest, "the namespace "+r.Namespace)
+	}
+	for _, host := range r.Upstreams {
+		if !slices.Contains(approved.Upstreams, host) {
+			rest = append(rest, "requests to "+host)
+		}
+	}
+	for _, image := range r.HookImages {
+		if !slices.Contains(approved.HookImages, image) {
+			rest = append(rest, "the hook image "+image)
+		}
+	}
+	if r.ForwardAuthorization && !approved.ForwardAuthorization {
+		rest = append(rest, "credentials of callers for its backends")
+	}
+	return cluster, namespaced, rest
+}
