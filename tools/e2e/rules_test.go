@@ -77,9 +77,6 @@ var update = flag.Bool("update", false, "write docs/rules-access.md in the place
 
 // checkRules writes the table, or says what is wrong with it, where all tests of the package have run and passed.
 func checkRules() error {
-	if flag.Lookup("test.run").Value.String() != "" || flag.Lookup("test.skip").Value.String() != "" {
-		return nil // not all rules were asked for
-	}
 	if *update {
 		return held.Write()
 	}

@@ -50,18 +50,38 @@ func (tb *Table) Hold(t testing.TB, ids ...string) {
 		if t.Failed() || t.Skipped() {
 			return
 		}
-		tb.mu.Lock()
-		defer tb.mu.Unlock()
-		if tb.held == nil {
-			tb.held = map[string]map[string]bool{}
-		}
 		for _, id := range ids {
-			if tb.held[id] == nil {
-				tb.held[id] = map[string]bool{}
-			}
-			tb.held[id][name] = true
+			tb.Add(map[string][]string{id: {name}})
 		}
 	})
+}
+
+// Held returns the tests that have verified each rule so far, for a process that runs a part of the tests.
+func (tb *Table) Held() map[string][]string {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	out := map[string][]string{}
+	for id, tests := range tb.held {
+		out[id] = slices.Sorted(maps.Keys(tests))
+	}
+	return out
+}
+
+// Add records that tests have verified rules, in this process or in another one.
+func (tb *Table) Add(held map[string][]string) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	if tb.held == nil {
+		tb.held = map[string]map[string]bool{}
+	}
+	for id, tests := range held {
+		if tb.held[id] == nil {
+			tb.held[id] = map[string]bool{}
+		}
+		for _, test := range tests {
+			tb.held[id][test] = true
+		}
+	}
 }
 
 func (tb *Table) has(id string) bool {

@@ -67,6 +67,17 @@ func TestTheDocumentIsWrittenAndCompared(t *testing.T) {
 	}
 }
 
+func TestProcessesTellEachOtherWhatTheyHold(t *testing.T) {
+	part, whole := newTable(t), newTable(t)
+	t.Run("b", func(t *testing.T) { part.Hold(t, "D1", "D2") })
+	whole.Add(part.Held())
+	t.Run("a", func(t *testing.T) { whole.Hold(t, "D1") })
+	const here = "TestProcessesTellEachOtherWhatTheyHold"
+	if _, open := whole.render(); len(open) > 0 || !whole.held["D2"][here] {
+		t.Errorf("open are %v, held is %v", open, whole.held)
+	}
+}
+
 // The threat model promises by the ids of rules: each is a row of a table, which names the tests that verify it.
 func TestEveryRuleOfTheThreatModelHasARow(t *testing.T) {
 	const docs = "../../docs/"
