@@ -160,6 +160,7 @@ func (s *Service) Get(ctx context.Context, k *store.Kind, scope plan.Scope, name
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s are in namespaces: name one in the path", gr))
 	}
 	r, ok := snap.Get(scope.Namespace, name)
+	ok = ok && scope.Only.Has(r)
 	if ok && scope.Workspace != "" {
 		if ok, err = s.planner.Belongs(ctx, k, r, scope.Workspace); err != nil {
 			return nil, err

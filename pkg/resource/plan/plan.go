@@ -112,6 +112,10 @@ func (b *Builder) build() error {
 }
 
 func (b *Builder) scoped() error {
+	if only := b.Scope.Only; only != nil {
+		b.Label(only.Label)
+		b.Check(only.Holds)
+	}
 	if b.Scope.PartialList != nil {
 		if err := b.inPartialList(b.Scope.PartialList); err != nil {
 			return err
@@ -177,7 +181,7 @@ func (b *Builder) appendKey(key []byte) []byte {
 		part = "part " + b.Scope.PartialList.Key
 	}
 	gvr := b.Kind.GVR
-	for _, s := range [...]string{gvr.Group, gvr.Version, gvr.Resource, b.Scope.Namespace, b.Scope.Workspace, part} {
+	for _, s := range [...]string{gvr.Group, gvr.Version, gvr.Resource, b.Scope.Namespace, b.Scope.Workspace, part, b.Scope.Only.name()} {
 		key = lru.AppendPart(key, s)
 	}
 	key = b.workspace.appendKey(append(lru.AppendPart(key, strconv.Itoa(len(b.varies))), b.varies...))

@@ -198,11 +198,35 @@ type Scope struct {
 	// CutKeys says that the caller may list all objects of the kind itself: those of HasData are then shown with the keys of their data,
 	// where they are without it.
 	CutKeys bool
+	// Only restricts it to a subset of the kind, nil for all of its objects.
+	Only *Subset
 	// PartialList restricts it to what the caller may see, nil where that is everything.
 	PartialList *authz.PartialList
 	// MayList reports whether the caller may list all objects of another kind, in the whole cluster; nil where they may not.
 	// Only such callers see how many claims a storage class has.
 	MayList func(ctx context.Context, gvr schema.GroupVersionResource) bool
+}
+
+// Subset is the objects of a kind that a route shows as a kind of its own. No query of it tests, counts or shows another object.
+type Subset struct {
+	// Name distinguishes it from all other subsets of the kind: equal names are equal subsets.
+	Name string
+	// Label is what its objects have, by which an index finds them, and Holds reports what they have besides.
+	Label query.Requirement
+	Holds func(*index.Record) bool
+}
+
+// Has reports whether an object is in the subset; all are in nil.
+func (s *Subset) Has(r *index.Record) bool {
+	return s == nil || s.Label.Match(r.Labels.Get(s.Label.Key)) && s.Holds(r)
+}
+
+// name returns its name, empty for nil.
+func (s *Subset) name() string {
+	if s == nil {
+		return ""
+	}
+	return s.Name
 }
 
 // CheckScope returns why a kind can't be queried in a scope, or nil.
