@@ -45,6 +45,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/static"
 	kapisterminal "kapis.dev/ks-apiserver/pkg/kapis/terminal"
 	kapisversion "kapis.dev/ks-apiserver/pkg/kapis/version"
+	"kapis.dev/ks-apiserver/pkg/kapis/workloadtemplate"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/router"
@@ -70,8 +71,7 @@ func (p routes) webServices() []*restful.WebService {
 	}
 	versions := kapisversion.Handler{Kubernetes: func() *apimachineryversion.Info { return p.kubernetes }}
 
-	var all []*restful.WebService
-	all = append(all, versions.WebServices()...)
+	all := versions.WebServices()
 	all = append(all, p.oauth.WebServices()...)
 	all = append(all, p.configService(), (&static.Handler{Settings: p.settings, AsCaller: p.caller(), Now: time.Now}).WebService())
 	inventory := inventory.New(p.store, p.resources)
@@ -90,8 +90,8 @@ func (p routes) webServices() []*restful.WebService {
 		kinds.Mount(ws)
 		all = append(all, ws)
 	}
-	all = append(all, (&operations.V1alpha2{Kube: p.kube, Authorizer: p.may}).WebService())
-	all = append(all, terminals.WebService())
+	all = append(all, (&operations.V1alpha2{Kube: p.kube, Authorizer: p.may}).WebService(), terminals.WebService(),
+		(&workloadtemplate.V1alpha1{Resources: p.resources, Streams: p.streams, AsCaller: p.caller()}).WebService())
 	all = append(all, p.iamServices(kinds)...)
 	all = append(all, p.clusterServices(kinds)...)
 	all = append(all, p.tenantServices(kinds)...)

@@ -42,7 +42,8 @@ func extensions(cfg *config.Config) []controller {
 func ownGroup(gv schema.GroupVersion) bool {
 	switch gv.Group {
 	case "iam.kubesphere.io", "tenant.kubesphere.io", "cluster.kubesphere.io", "resources.kubesphere.io", "operations.kubesphere.io",
-		"terminal.kubesphere.io", "gateway.kubesphere.io", "config.kubesphere.io", "kubesphere.io", "extensions.kubesphere.io", "quota.kubesphere.io":
+		"terminal.kubesphere.io", "gateway.kubesphere.io", "config.kubesphere.io", "kubesphere.io", "extensions.kubesphere.io", "quota.kubesphere.io",
+		"workloadtemplate.kubesphere.io":
 		return true
 	}
 	return strings.HasSuffix(gv.Group, ".kapis.dev")

@@ -45,16 +45,17 @@ func newSweep(t *testing.T) *sweep {
 	nobody, node := unique("nobody"), readyNode(t)
 	at := func(w tenant) map[string]string {
 		ids := map[string]string{
-			"namespace":     w.namespace,
-			"workspace":     w.workspace,
-			"pod":           w.pod,
-			"node":          node,
-			"secret":        w.secret,
-			"version":       "v1",
-			"cluster":       "host",
-			"config":        "theme",
-			"resourcequota": w.workspace,
-			"gateway":       "kubesphere-router-" + w.namespace,
+			"namespace":        w.namespace,
+			"workspace":        w.workspace,
+			"pod":              w.pod,
+			"node":             node,
+			"secret":           w.secret,
+			"workloadtemplate": w.secret, // which is none
+			"version":          "v1",
+			"cluster":          "host",
+			"config":           "theme",
+			"resourcequota":    w.workspace,
+			"gateway":          "kubesphere-router-" + w.namespace,
 		}
 		for _, p := range []string{"user", "username", "member", "workspacemember"} {
 			ids[p] = w.user

@@ -115,7 +115,7 @@ var byResource = func() map[string]*fields {
 // ofResource returns the fields of a resource.
 func ofResource(resource string) *fields {
 	name := fold(resource)
-	if strings.HasSuffix(name, "secrets") { // and those that are made into Secrets
+	if strings.HasSuffix(name, "secrets") || name == "workloadtemplates" { // those that are made into Secrets, and those that are some
 		name = "secrets"
 	}
 	return byResource[name]

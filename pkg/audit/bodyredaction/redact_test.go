@@ -21,6 +21,7 @@ var kinds = []struct {
 	paths          [][]string
 }{
 	{"secrets", "Secret", [][]string{{"data", "a"}, {"stringData", "a"}}},
+	{"workloadtemplates", "", [][]string{{"data", "a"}, {"stringData", "a"}}},
 	{"users", "User", redaction.Hidden(schema.GroupResource{Group: "iam.kubesphere.io", Resource: "users"})},
 	{"clusters", "Cluster", redaction.Hidden(schema.GroupResource{Group: "cluster.kubesphere.io", Resource: "clusters"})},
 	{"sessions", "Session", redaction.Hidden(schema.GroupResource{Group: "session.kapis.dev", Resource: "sessions"})},
