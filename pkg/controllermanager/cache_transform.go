@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/lru"
@@ -12,6 +13,7 @@ import (
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/jobrevision"
+	"kapis.dev/ks-apiserver/pkg/controller/storageclass"
 )
 
 // sharedRules is how many different lists of rules are remembered to be shared. All namespaces and all workspaces have the same
@@ -38,6 +40,8 @@ func transform() toolscache.TransformFunc {
 			share(seen, &o.Rules)
 		case *batchv1.Job:
 			jobrevision.Transform(o)
+		case *corev1.PersistentVolumeClaim:
+			storageclass.Transform(o)
 		}
 		return strip(o)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -26,6 +27,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/resourcequota"
 	"kapis.dev/ks-apiserver/pkg/controller/role"
 	"kapis.dev/ks-apiserver/pkg/controller/serviceaccount"
+	"kapis.dev/ks-apiserver/pkg/controller/storageclass"
 	"kapis.dev/ks-apiserver/pkg/controller/terminal"
 	"kapis.dev/ks-apiserver/pkg/controller/user"
 	"kapis.dev/ks-apiserver/pkg/controller/workspace"
@@ -79,6 +81,7 @@ func controllers(w *mirror.Writer, lag *mirror.Lag, host string, l logins) []con
 			return serviceaccount.Setup(ctx, mgr, ofServiceAccounts())
 		}},
 		{jobrevision.Name, []schema.GroupVersionKind{batchv1.SchemeGroupVersion.WithKind("Job")}, jobrevision.Setup},
+		{storageclass.Name, []schema.GroupVersionKind{storagev1.SchemeGroupVersion.WithKind("StorageClass")}, storageclass.Setup},
 		{terminal.Name, iam("User"), terminal.Setup},
 	}...)
 	if host != "" {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What the console's pages of volumes and storage classes show, and nothing stores.
+// What the console's pages of volumes and storage classes show of what uses them.
 func TestClaimsAndStorageClassesShowWhatUsesThem(t *testing.T) {
 	a, ns, class := admin(t), newNamespace(t), unique("class")
 	core, classes := "/api/v1/namespaces/"+ns, "/kapis/storage.k8s.io/v1/storageclasses"
