@@ -1,0 +1,24 @@
+package v2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupName is the API group of this package.
+const GroupName = "application.kubesphere.io"
+
+// SchemeGroupVersion is the group and version of this package's kinds.
+var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v2"}
+
+// AddToScheme registers this package's kinds in s.
+func AddToScheme(s *runtime.Scheme) error {
+	builder := runtime.NewSchemeBuilder(func(s *runtime.Scheme) error {
+		s.AddKnownTypes(SchemeGroupVersion, &Application{}, &ApplicationList{}, &ApplicationRelease{}, &ApplicationReleaseList{},
+			&ApplicationVersion{}, &ApplicationVersionList{}, &Category{}, &CategoryList{}, &Repo{}, &RepoList{})
+		metav1.AddToGroupVersion(s, SchemeGroupVersion)
+		return nil
+	})
+	return builder.AddToScheme(s)
+}

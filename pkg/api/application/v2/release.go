@@ -1,0 +1,73 @@
+package v2
+
+import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ApplicationRelease is an application that is installed. Its labels say where.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=apprls
+// +kubebuilder:printcolumn:name="App",type=string,JSONPath=`.spec.appID`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.appVersionID`
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ApplicationRelease struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec ApplicationReleaseSpec `json:"spec,omitempty"`
+	// +optional
+	Status ApplicationReleaseStatus `json:"status,omitempty"`
+}
+
+// ApplicationReleaseSpec says what is installed.
+type ApplicationReleaseSpec struct {
+	// +optional
+	AppID string `json:"appID,omitempty"`
+	// +optional
+	AppVersionID string `json:"appVersionID,omitempty"`
+	// AppType is helm, yaml or edge.
+	// +optional
+	AppType string `json:"appType,omitempty"`
+	// +optional
+	Icon string `json:"icon,omitempty"`
+	// Values are those of the release, stored as they are written.
+	// +optional
+	Values *apiextensionsv1.JSON `json:"values,omitempty"`
+}
+
+// ApplicationReleaseStatus is where a release is in its life.
+type ApplicationReleaseStatus struct {
+	// State is creating, created, active, upgrading, upgraded, deleting, failed, deployFailed, timeout or clusterDeleted.
+	// +optional
+	State string `json:"state,omitempty"`
+	// +optional
+	Message string `json:"message,omitempty"`
+	// SpecHash is that of what was installed last.
+	// +optional
+	SpecHash string `json:"specHash,omitempty"`
+	// +optional
+	InstallJobName string `json:"installJobName,omitempty"`
+	// +optional
+	UninstallJobName string `json:"uninstallJobName,omitempty"`
+	// +optional
+	LastUpdate *metav1.Time `json:"lastUpdate,omitempty"`
+	// RealTimeResources are the objects of the release, in answers to requests for one.
+	// +optional
+	// +listType=atomic
+	RealTimeResources []apiextensionsv1.JSON `json:"realTimeResources,omitempty"`
+}
+
+// ApplicationReleaseList is a list of ApplicationReleases.
+//
+// +kubebuilder:object:root=true
+type ApplicationReleaseList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ApplicationRelease `json:"items"`
+}
