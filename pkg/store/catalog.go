@@ -115,7 +115,7 @@ var homes = map[string]string{
 	"workspaces": "tenant.kubesphere.io", "workspacetemplates": "tenant.kubesphere.io",
 	"globalroles": "iam.kubesphere.io", "globalrolebindings": "iam.kubesphere.io", "workspaceroles": "iam.kubesphere.io",
 	"workspacerolebindings": "iam.kubesphere.io", "users": "iam.kubesphere.io", "loginrecords": "iam.kubesphere.io",
-	"groups": "iam.kubesphere.io", "groupbindings": "iam.kubesphere.io",
+	"groups": "iam.kubesphere.io", "groupbindings": "iam.kubesphere.io", "categories": "iam.kubesphere.io",
 	"clusters": "cluster.kubesphere.io", "labels": "cluster.kubesphere.io",
 	"services": "", "configmaps": "", "secrets": "", "pods": "", "serviceaccounts": "", "persistentvolumeclaims": "",
 	"persistentvolumes": "", "nodes": "", "namespaces": "",

@@ -23,6 +23,7 @@ var (
 	coreV1  = schema.GroupVersion{Version: "v1"}
 	rbacV1  = schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
 	iamV1   = schema.GroupVersion{Group: "iam.kubesphere.io", Version: "v1beta1"}
+	appsV2  = schema.GroupVersion{Group: "application.kubesphere.io", Version: "v2"}
 	zooV1   = schema.GroupVersion{Group: "zoo.example.com", Version: "v1"}
 	zooV2   = schema.GroupVersion{Group: "zoo.example.com", Version: "v2"}
 	metrics = schema.GroupVersion{Group: "metrics.k8s.io", Version: "v1beta1"}
@@ -45,11 +46,14 @@ func newDiscovered() *discovered {
 
 func TestResourceNamesWithoutAGroup(t *testing.T) {
 	d := newDiscovered()
+	d.kinds[appsV2] = resources(false, "categories")
+	d.kinds[iamV1] = append(d.kinds[iamV1], resources(false, "categories")...)
 	cat := newCatalog(d, clocktesting.NewFakeClock(time.Now()), nil)
 	cat.Refresh(context.Background())
 	for name, want := range map[string]schema.GroupVersionResource{
 		"pods": coreV1.WithResource("pods"), "roles": rbacV1.WithResource("roles"), // the native ones
-		"users": iamV1.WithResource("users"), "animals": zooV1.WithResource("animals"), // the preferred version
+		"categories": iamV1.WithResource("categories"),                                      // of roles
+		"users":      iamV1.WithResource("users"), "animals": zooV1.WithResource("animals"), // the preferred version
 	} {
 		k, err := cat.ByName(context.Background(), name)
 		if err != nil || k.GVR != want {
