@@ -18,6 +18,8 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/controllermanager"
+	"kapis.dev/ks-apiserver/pkg/helm"
+	helmchild "kapis.dev/ks-apiserver/pkg/helm/child"
 	"kapis.dev/ks-apiserver/pkg/kube"
 	"kapis.dev/ks-apiserver/pkg/version"
 )
@@ -98,6 +100,15 @@ func command() *cobra.Command {
 			enc := json.NewEncoder(cmd.OutOrStdout())
 			enc.SetIndent("", "  ")
 			return enc.Encode(version.Get())
+		},
+	})
+	cmd.AddCommand(&cobra.Command{
+		Use:    helm.Subcommand,
+		Short:  "Run one operation on a Helm release, as this program starts itself for it",
+		Args:   cobra.NoArgs,
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return helmchild.Main(cmd.Context(), os.Stdin, os.Stdout)
 		},
 	})
 	return cmd

@@ -1,0 +1,152 @@
+package child
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	chartv2 "helm.sh/helm/v4/pkg/chart/v2"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	release "helm.sh/helm/v4/pkg/release/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"kapis.dev/ks-apiserver/pkg/helm"
+)
+
+// X19: labels are ours on all objects, also on those of lists, and nowhere below; states of extension kinds are left out.
+func TestLabelsAndStatesAreOurs(t *testing.T) {
+	p := &postRenderer{labels: map[string]string{"kubesphere.io/extension-ref": "shop", "p-yes": "true"}, dropStatusOf: "extensions.kubesphere.io", rendered: func() {},
+		definition: func(string) error { return nil }}
+	for in, want := range map[string]string{
+		"kind: ConfigMap\napiVersion: v1\nmetadata: {name: a, labels: {p-yes: x, o: p}}\ndata: {count: \"1e3\", \"yes\": \"no\"}": `{"apiVersion":"v1","data":{"count":"1e3","yes":"no"},` +
+			`"kind":"ConfigMap","metadata":{"labels":{"kubesphere.io/extension-ref":"shop","o":"p","p-yes":"true"},"name":"a"}}`,
+		"kind: Deployment\nspec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}}, replicas: 12345678901}": `{"kind":"Deployment","metadata":{"labels":` +
+			`{"kubesphere.io/extension-ref":"shop","p-yes":"true"}},"spec":{"replicas":12345678901,"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}}}}}`,
+		"kind: ConfigMapList\nitems: [{kind: ConfigMap}]": `{"items":[{"kind":"ConfigMap","metadata":{"labels":{"kubesphere.io/extension-ref":"shop","p-yes":"true"}}}],"kind":"ConfigMapList"}`,
+		"apiVersion: extensions.kubesphere.io/v1alpha1\nkind: JSBundle\nstatus: {state: Available, link: /dist/a/i.js, conditions: [{type: Ready}]}": `{"apiVersion":` +
+			`"extensions.kubesphere.io/v1alpha1","kind":"JSBundle","metadata":{"labels":{"kubesphere.io/extension-ref":"shop","p-yes":"true"}},"status":{"link":"/dist/a/i.js"}}`,
+		"apiVersion: extensions.kubesphere.io/v9\nkind: A\nstatus: {state: Disabled}": `{"apiVersion":"extensions.kubesphere.io/v9","kind":"A","metadata":{"labels":` +
+			`{"kubesphere.io/extension-ref":"shop","p-yes":"true"}}}`,
+		"apiVersion: extensions.kubesphere.io.example.com/v1\nkind: A\nstatus: {state: a}": `{"apiVersion":"extensions.kubesphere.io.example.com/v1","kind":"A","metadata":{"labels":` +
+			`{"kubesphere.io/extension-ref":"shop","p-yes":"true"}},"status":{"state":"a"}}`,
+		"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition": `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"annotations":` +
+			`{"helm.sh/resource-policy":"keep"},"labels":{"kubesphere.io/extension-ref":"shop","p-yes":"true"}}}`,
+	} {
+		out, err := p.Run(bytes.NewBufferString(in))
+		if err != nil {
+			t.Errorf("%s: %v", in, err)
+			continue
+		}
+		if is, err := yaml.YAMLToJSON(out.Bytes()); err != nil || string(is) != want {
+			t.Errorf("%s:\n%s, %v, want\n%s", in, is, err, want)
+		}
+	}
+	for _, in := range []string{
+		"metadata: text\nkind: A", "kind: A\nmetadata: {labels: [a]}", "a: {", "kind: List\nitems: [{kind: List, items: [{kind: List, items: [{kind: List, items: [{kind: List, items: [{kind: List, items: [{kind: A}]}]}]}]}]}]",
+		"apiVersion: extensions.kubesphere.io/v1\nkind: A\nstatus: Available",
+	} {
+		if out, err := p.Run(bytes.NewBufferString(in)); err == nil {
+			t.Errorf("%q becomes %q", in, out)
+		}
+	}
+}
+
+// X24: what breaks objects of a definition is found; what adds to it is not.
+func TestBrokenDefinitionsAreFound(t *testing.T) {
+	definition := func(schema, rest string) *apiextensionsv1.CustomResourceDefinition {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		text := "spec: {scope: Namespaced, names: {kind: A}, versions: [{name: v1, schema: {openAPIV3Schema: {type: object, " + schema + "}}}]}\nstatus: {storedVersions: [v1]}\n"
+		for _, r := range strings.Split(rest, ";") {
+			if from, to, ok := strings.Cut(r, ">"); ok {
+				text = strings.Replace(text, from, to, 1)
+			}
+		}
+		if err := yaml.UnmarshalStrict([]byte(text), crd); err != nil {
+			t.Fatal(text, err)
+		}
+		return crd
+	}
+	const base = "properties: {a: {type: string}, l: {type: array, items: {type: object, properties: {b: {type: integer}}}}, m: {type: object, additionalProperties: {type: string}}, " +
+		"o: {x-kubernetes-int-or-string: true}, f: {type: object, x-kubernetes-preserve-unknown-fields: true}}"
+	for name, c := range map[string]struct{ schema, rest, want string }{
+		"equal":                   {base, "", ""},
+		"a field more":            {strings.Replace(base, "a: {", "z: {type: string}, a: {", 1), "", ""},
+		"a field less":            {strings.Replace(base, "a: {type: string}, ", "", 1), "", "v1.a is gone"},
+		"a field less, all taken": {strings.Replace(base, "a: {type: string}, ", "", 1) + ", x-kubernetes-preserve-unknown-fields: true", "", ""},
+		"another type":            {strings.Replace(base, "a: {type: string}", "a: {type: integer}", 1), "", "v1.a is of type integer, and was of type string"},
+		"in a list":               {strings.Replace(base, "b: {type: integer}", "", 1), "", "v1.l[].b is gone"},
+		"in a map":                {strings.Replace(base, "additionalProperties: {type: string}", "additionalProperties: {type: integer}", 1), "", "v1.m.* is of type integer"},
+		"no map any more":         {strings.Replace(base, "additionalProperties: {type: string}", "properties: {}", 1), "", "v1.m is a map no longer"},
+		"no int-or-string":        {strings.Replace(base, "x-kubernetes-int-or-string: true", "type: string", 1), "", "v1.o is of type string"},
+		"unknown fields":          {strings.Replace(base, ", x-kubernetes-preserve-unknown-fields: true", "", 1), "", "v1.f keeps unknown fields no longer"},
+		"the scope":               {base, "Namespaced>Cluster", "the scope changes from Namespaced to Cluster"},
+		"the kind":                {base, "kind: A>kind: B", "the kind changes"},
+		"the stored version":      {base, "name: v1>name: v2", "in which objects are stored, is gone"},
+		"no schema":               {base, ", schema: {openAPIV3Schema: {type: object, " + base + "}}>", "has no schema any more"},
+	} {
+		why := strings.Join(breaks(definition(base, ""), definition(c.schema, c.rest)), "; ")
+		if c.want == "" && why != "" || !strings.Contains(why, c.want) {
+			t.Errorf("%s: %q, want %q", name, why, c.want)
+		}
+	}
+}
+
+// X25: only what people read is left out of a record, and only of one that is too large.
+func TestARecordIsMadeToFit(t *testing.T) {
+	noise := func(n int) []byte {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(rand.N(256))
+		}
+		return b
+	}
+	record := func(readme, config int) *release.Release {
+		return &release.Release{Name: "shop", Manifest: fmt.Sprintf("%x", noise(config)), Chart: &chartv2.Chart{Metadata: &chartv2.Metadata{Name: "shop"}, Files: []*common.File{
+			{Name: "README_zh.md", Data: noise(readme)}, {Name: "static/a/b.js", Data: noise(readme)}, {Name: "files/config.yaml", Data: noise(10)},
+		}}}
+	}
+	small, large, huge := record(1000, 1000), record(500<<10, 1000), record(1000, 800<<10)
+	chart := large.Chart
+	if err := fit(small); err != nil || len(small.Chart.Files) != 3 {
+		t.Errorf("%v, %v", err, small.Chart.Files)
+	}
+	if err := fit(large); err != nil || len(large.Chart.Files) != 1 || large.Chart.Files[0].Name != "files/config.yaml" || len(chart.Files) != 3 {
+		t.Errorf("%v, %v", err, large.Chart.Files)
+	}
+	if err := fit(huge); err == nil || explain(err).Reason != helm.ReasonTooLarge {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestTheLastDeployedRevisionIsFound(t *testing.T) {
+	history := func(statuses string) (all []*release.Release) {
+		for i, s := range strings.Fields(statuses) {
+			all = append(all, &release.Release{Version: i + 1, Info: &release.Info{Status: rcommon.Status(s)}})
+		}
+		return all
+	}
+	for statuses, want := range map[string]int{
+		"":                                       0,
+		"pending-install":                        0,
+		"failed failed":                          0,
+		"deployed":                               1,
+		"superseded deployed failed":             2,
+		"superseded superseded failed":           2, // killed after the one was superseded, and before the other was deployed
+		"deployed superseded failed":             1,
+		"superseded uninstalled":                 0,
+		"superseded uninstalled failed":          0,
+		"superseded uninstalled deployed failed": 3,
+	} {
+		all, is := history(statuses), 0
+		if r := lastDeployed(all, len(all)+1); r != nil {
+			is = r.Version
+		}
+		if is != want {
+			t.Errorf("%s: %d, want %d", statuses, is, want)
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package child
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+
+	chartv2 "helm.sh/helm/v4/pkg/chart/v2"
+	"sigs.k8s.io/yaml"
+
+	"kapis.dev/ks-apiserver/pkg/helm"
+)
+
+const (
+	crdGroup = apiextensionsv1.GroupName
+	crdKind  = "CustomResourceDefinition"
+	// crdManager owns the fields of CustomResourceDefinitions of crds/.
+	crdManager = "kapis-helm"
+	// establishing bounds the wait for the kinds of new definitions.
+	establishing = time.Minute
+)
+
+// definitions reads and writes CustomResourceDefinitions.
+type definitions struct {
+	client    dynamic.NamespaceableResourceInterface
+	discovery discovery.DiscoveryInterface
+}
+
+// definitionsOf returns the definitions in the folders crds/ of a chart and of its enabled subcharts.
+func definitionsOf(c *chartv2.Chart) (all []*unstructured.Unstructured, err error) {
+	for _, file := range c.CRDObjects() {
+		for _, doc := range documents(string(file.File.Data)) {
+			u, err := decode(doc)
+			if err != nil {
+				return nil, refused(helm.ReasonInvalid, fmt.Errorf("read %s: %w", file.Filename, err))
+			}
+			if u == nil {
+				continue
+			}
+			if u.GroupVersionKind() != apiextensionsv1.SchemeGroupVersion.WithKind(crdKind) {
+				return nil, fault(helm.ReasonInvalid, "%s has a %s of %s: want CustomResourceDefinitions of %s only",
+					file.Filename, u.GetKind(), u.GetAPIVersion(), apiextensionsv1.SchemeGroupVersion)
+			}
+			all = append(all, u)
+		}
+	}
+	return all, nil
+}
+
+// decode returns the object of a manifest, nil for one without content.
+func decode(manifest string) (*unstructured.Unstructured, error) {
+	raw, err := yaml.YAMLToJSON([]byte(manifest))
+	if err != nil {
+		return nil, err
+	}
+	if string(raw) == "null" {
+		return nil, nil
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(raw); err != nil {
+		return nil, err
+	}
+	return u, nil
+}
+
+// check refuses a definition that would break objects of the one that is there.
+func (d *definitions) check(ctx context.Context, u *unstructured.Unstructured) error {
+	var is, was apiextensionsv1.CustomResourceDefinition
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &is); err != nil {
+		return refused(helm.ReasonInvalid, fmt.Errorf("read the CustomResourceDefinition %s: %w", u.GetName(), err))
+	}
+	there, err := d.client.Get(ctx, u.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(there.Object, &was); err != nil {
+		return err
+	}
+	if broken := breaks(&was, &is); len(broken) > 0 {
+		return fault(helm.ReasonCRD, "CustomResourceDefinition %s would break existing objects: %s", u.GetName(),
+			strings.Join(broken[:min(len(broken), maxFaults)], "; "))
+	}
+	return nil
+}
+
+// apply applies definitions, and waits until their kinds are served.
+func (d *definitions) apply(ctx context.Context, all []*unstructured.Unstructured, labels map[string]string) error {
+	for _, u := range all {
+		if len(labels) > 0 {
+			with := u.GetLabels()
+			if with == nil {
+				with = map[string]string{}
+			}
+			for k, v := range labels {
+				with[k] = v
+			}
+			u.SetLabels(with)
+		}
+		for _, field := range [][]string{{"status"}, {"metadata", "managedFields"}, {"metadata", "resourceVersion"}, {"metadata", "uid"}} {
+			unstructured.RemoveNestedField(u.Object, field...)
+		}
+		if _, err := d.client.Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: crdManager, Force: true}); err != nil {
+			return fmt.Errorf("apply the CustomResourceDefinition %s: %w", u.GetName(), err)
+		}
+	}
+	for _, u := range all {
+		if err := d.served(ctx, u); err != nil {
+			return fmt.Errorf("wait for the kind of the CustomResourceDefinition %s: %w", u.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// served waits until discovery has the kind of a definition.
+func (d *definitions) served(ctx context.Context, u *unstructured.Unstructured) error {
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &crd); err != nil {
+		return err
+	}
+	for _, v := range crd.Spec.Versions {
+		if !v.Served {
+			continue
+		}
+		gv := schema.GroupVersion{Group: crd.Spec.Group, Version: v.Name}.String()
+		if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, establishing, true, func(context.Context) (bool, error) {
+			list, err := d.discovery.ServerResourcesForGroupVersion(gv)
+			if apierrors.IsNotFound(err) {
+				return false, nil
+			}
+			if err != nil {
+				return false, err
+			}
+			return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == crd.Spec.Names.Kind }), nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// breaks returns what a new definition takes away from existing objects and their clients.
+func breaks(was, is *apiextensionsv1.CustomResourceDefinition) (why []string) {
+	if was.Spec.Scope != is.Spec.Scope {
+		why = append(why, fmt.Sprintf("the scope changes from %s to %s", was.Spec.Scope, is.Spec.Scope))
+	}
+	if was.Spec.Names.Kind != is.Spec.Names.Kind {
+		why = append(why, fmt.Sprintf("the kind changes from %s to %s", was.Spec.Names.Kind, is.Spec.Names.Kind))
+	}
+	versions := map[string]*apiextensionsv1.CustomResourceDefinitionVersion{}
+	for i := range is.Spec.Versions {
+		versions[is.Spec.Versions[i].Name] = &is.Spec.Versions[i]
+	}
+	for _, stored := range was.Status.StoredVersions {
+		if versions[stored] == nil {
+			why = append(why, fmt.Sprintf("the version %s, in which objects are stored, is gone", stored))
+		}
+	}
+	for i := range was.Spec.Versions {
+		before := &was.Spec.Versions[i]
+		after := versions[before.Name]
+		if after == nil || before.Schema == nil || before.Schema.OpenAPIV3Schema == nil {
+			continue
+		}
+		if after.Schema == nil || after.Schema.OpenAPIV3Schema == nil {
+			why = append(why, fmt.Sprintf("the version %s has no schema any more", before.Name))
+			continue
+		}
+		why = append(why, lost(before.Name, before.Schema.OpenAPIV3Schema, after.Schema.OpenAPIV3Schema)...)
+	}
+	return why
+}
+
+// lost returns the fields of a schema that another one has not, or has with another type.
+func lost(path string, was, is *apiextensionsv1.JSONSchemaProps) (why []string) {
+	free := is.XPreserveUnknownFields != nil && *is.XPreserveUnknownFields
+	if was.Type != is.Type && (!free || is.Type != "") || was.XIntOrString != is.XIntOrString && !free {
+		return []string{fmt.Sprintf("%s is %s, and was %s", path, typeOf(is), typeOf(was))}
+	}
+	if was.XPreserveUnknownFields != nil && *was.XPreserveUnknownFields && !free {
+		why = append(why, path+" keeps unknown fields no longer")
+	}
+	open := free || is.AdditionalProperties != nil && (is.AdditionalProperties.Allows || is.AdditionalProperties.Schema != nil)
+	for _, name := range sortedKeys(was.Properties) {
+		before := was.Properties[name]
+		after, ok := is.Properties[name]
+		switch {
+		case ok:
+			why = append(why, lost(path+"."+name, &before, &after)...)
+		case !open:
+			why = append(why, path+"."+name+" is gone")
+		}
+	}
+	if was.AdditionalProperties != nil && !open {
+		why = append(why, path+" is a map no longer")
+	}
+	before, after := was.AdditionalProperties, is.AdditionalProperties
+	if before != nil && after != nil && before.Schema != nil && after.Schema != nil {
+		why = append(why, lost(path+".*", before.Schema, after.Schema)...)
+	}
+	if was.Items != nil && was.Items.Schema != nil && is.Items != nil && is.Items.Schema != nil {
+		why = append(why, lost(path+"[]", was.Items.Schema, is.Items.Schema)...)
+	}
+	return why
+}
+
+func typeOf(s *apiextensionsv1.JSONSchemaProps) string {
+	switch {
+	case s.XIntOrString:
+		return "an integer or a string"
+	case s.Type == "":
+		return "of no type"
+	}
+	return "of type " + s.Type
+}
+
+func sortedKeys(m map[string]apiextensionsv1.JSONSchemaProps) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,242 @@
+package child
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/kube"
+	release "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/storage"
+	"helm.sh/helm/v4/pkg/storage/driver"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"kapis.dev/ks-apiserver/pkg/helm"
+)
+
+// operation is one job.
+type operation struct {
+	helm.Job
+	lines *lines
+
+	// What follows is nil for Validate.
+	getter      *getter
+	config      *action.Configuration
+	client      *kube.Client
+	definitions *definitions
+
+	rendered bool // the templates of the chart have been executed
+}
+
+func newOperation(job helm.Job, l *lines) (*operation, error) {
+	o := &operation{Job: job, lines: l}
+	if job.Request.Operation == helm.Validate {
+		return o, nil
+	}
+	as, own := job.Request.Cluster.Config(true), job.Request.Cluster.Config(false)
+	if as.Impersonate.UserName == "" {
+		return nil, fault(helm.ReasonInvalid, "no user is named to apply the release as")
+	}
+	g, err := newGetter(as, job.Request.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := dynamic.NewForConfig(as)
+	if err != nil {
+		return nil, err
+	}
+	records, err := kubernetes.NewForConfig(own)
+	if err != nil {
+		return nil, err
+	}
+	secrets := driver.NewSecrets(records.CoreV1().Secrets(job.Request.Namespace))
+	secrets.SetLogger(l)
+	client := kube.New(g)
+	client.Namespace = job.Request.Namespace
+	client.SetLogger(l)
+	cfg := action.NewConfiguration(action.ConfigurationSetLogger(l))
+	cfg.RESTClientGetter, cfg.KubeClient, cfg.Releases = g, client, storage.Init(boundedDriver{secrets})
+	cfg.Releases.SetLogger(l)
+	cfg.Releases.MaxHistory = job.HistoryMax
+	cfg.HookOutputFunc = func(_, _, _ string) io.Writer { return io.Discard }
+	o.getter, o.config, o.client = g, cfg, client
+	crds := apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
+	o.definitions = &definitions{client: objects.Resource(crds), discovery: g.live}
+	return o, nil
+}
+
+func (o *operation) run(ctx context.Context) (*helm.Result, error) {
+	switch r := &o.Request; r.Operation {
+	case helm.Validate:
+		o.lines.phase(helm.PhaseRendering)
+		return nil, o.validate()
+	case helm.Render:
+		o.lines.phase(helm.PhaseRendering)
+		return o.render(ctx)
+	case helm.Apply:
+		o.lines.phase(helm.PhaseRendering)
+		return o.apply(ctx)
+	case helm.Rollback:
+		return o.rollback()
+	case helm.Uninstall:
+		return o.uninstall()
+	case helm.Status:
+		all, err := history(o.config.Releases, r.Name)
+		if err != nil {
+			return nil, err
+		}
+		if len(all) == 0 {
+			return nil, refused(helm.ReasonNotFound, errNoRecord)
+		}
+		return &helm.Result{Release: view(all[len(all)-1])}, nil
+	}
+	return nil, fault(helm.ReasonInvalid, "an unknown operation")
+}
+
+// hookTimeout bounds each hook, so that something of the operation's time is left for a rollback.
+func (o *operation) hookTimeout() time.Duration { return o.Timeout * 9 / 10 }
+
+func (o *operation) validate() error {
+	c, err := load(o.Request.Chart)
+	if err != nil {
+		return err
+	}
+	v, err := values(&o.Request)
+	if err != nil {
+		return err
+	}
+	return validate(c, v)
+}
+
+// renderer returns the post-renderer.
+func (o *operation) renderer(ctx context.Context) *postRenderer {
+	return &postRenderer{labels: o.Request.Labels, dropStatusOf: o.Request.DropStatusOf,
+		rendered: func() {
+			o.rendered = true
+			o.lines.phase(helm.PhaseApplying)
+		},
+		definition: func(manifest string) error {
+			u, err := decode(manifest)
+			if err != nil || u == nil {
+				return refused(helm.ReasonInvalid, err)
+			}
+			return o.definitions.check(ctx, u)
+		}}
+}
+
+// apply installs or upgrades.
+func (o *operation) apply(ctx context.Context) (*helm.Result, error) {
+	r, releases := &o.Request, o.config.Releases
+	all, err := history(releases, r.Name)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(all); n > 0 && r.ID != "" && all[n-1].Info.Status == "deployed" && view(all[n-1]).ID == r.ID {
+		return &helm.Result{Release: view(all[n-1]), Unchanged: true}, nil
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	if err := o.applyDefinitions(ctx, len(all) > 0); err != nil {
+		return nil, err
+	}
+	if err := endPending(releases, all); err != nil {
+		return nil, err
+	}
+	c, err := load(r.Chart)
+	if err != nil {
+		return nil, err
+	}
+	v, err := values(r)
+	if err != nil {
+		return nil, err
+	}
+	o.lines.message("apply the chart %s", chartOf(c))
+	before := 0
+	if n := len(all); n > 0 {
+		before = all[n-1].Version
+	}
+	// A revision that has been deployed once is upgraded. Where none has, a killed installation begins again, with the hooks of one.
+	if lastDeployed(all, before+1) == nil {
+		err = o.install(ctx, c, v, len(all) > 0)
+	} else {
+		err = o.upgrade(ctx, c, v, all[len(all)-1])
+	}
+	return o.outcome(before, err)
+}
+
+// applyDefinitions applies the definitions of crds/, once it is known that nothing refuses the rest of the operation.
+func (o *operation) applyDefinitions(ctx context.Context, isUpgrade bool) error {
+	found, err := o.chartDefinitions()
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	for _, u := range found {
+		if err := o.definitions.check(ctx, u); err != nil {
+			return err
+		}
+	}
+	rel, err := o.renderOnly(ctx, found, isUpgrade)
+	if err != nil {
+		return err
+	}
+	if err := fit(rel); err != nil {
+		return err
+	}
+	o.lines.phase(helm.PhaseCRDs)
+	if err := o.definitions.apply(ctx, found, o.Request.Labels); err != nil {
+		return err
+	}
+	o.config.Capabilities = nil
+	o.getter.forget()
+	o.lines.phase(helm.PhaseRendering)
+	return nil
+}
+
+// outcome returns the result of an installation or upgrade that began after a revision.
+func (o *operation) outcome(before int, failure error) (*helm.Result, error) {
+	all, err := history(o.config.Releases, o.Request.Name)
+	if err != nil {
+		return nil, errors.Join(failure, err)
+	}
+	if len(all) == 0 || all[len(all)-1].Version <= before { // nothing was written
+		return o.newest(all), failure
+	}
+	newest := all[len(all)-1]
+	to := lastDeployed(all, newest.Version)
+	if failure == nil || o.Request.KeepFailed || to == nil {
+		return o.newest(all), failure
+	}
+	o.lines.phase(helm.PhaseRollingBack)
+	if err := o.rollbackTo(to); err != nil {
+		all, _ = history(o.config.Releases, o.Request.Name)
+		e := explain(failure)
+		return o.newest(all), &helm.Error{Reason: e.Reason, Transient: e.Transient,
+			Message: fmt.Sprintf("%v; and the rollback to revision %d failed: %v", failure, to.Version, err)}
+	}
+	if all, err = history(o.config.Releases, o.Request.Name); err != nil {
+		return nil, errors.Join(failure, err)
+	}
+	result := o.newest(all)
+	result.RolledBack = true
+	return result, failure
+}
+
+func (o *operation) newest(all []*release.Release) *helm.Result {
+	if len(all) == 0 {
+		return &helm.Result{}
+	}
+	return &helm.Result{Release: view(all[len(all)-1])}
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}

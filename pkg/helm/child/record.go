@@ -1,0 +1,159 @@
+package child
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	chartv2 "helm.sh/helm/v4/pkg/chart/v2"
+	ri "helm.sh/helm/v4/pkg/release"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	release "helm.sh/helm/v4/pkg/release/v1"
+	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
+	"helm.sh/helm/v4/pkg/storage"
+	"helm.sh/helm/v4/pkg/storage/driver"
+
+	"kapis.dev/ks-apiserver/pkg/helm"
+)
+
+// maxRecord bounds the record of a revision: a Secret has at most 1 MiB.
+const maxRecord = 900 << 10
+
+// boundedDriver refuses records that are too large before they are written, and so before any object is. What only people read is left
+// out of them first.
+type boundedDriver struct{ driver.Driver }
+
+func (d boundedDriver) Create(key string, r ri.Releaser) error {
+	rel, ok := r.(*release.Release)
+	if !ok {
+		return fmt.Errorf("a record of the unknown type %T", r)
+	}
+	if err := fit(rel); err != nil {
+		return err
+	}
+	return d.Driver.Create(key, rel)
+}
+
+// fit leaves README, CHANGELOG and static/ out of a record that is too large, and returns an error where it still is.
+func fit(rel *release.Release) error {
+	size, err := recordSize(rel)
+	if err != nil || size <= maxRecord {
+		return err
+	}
+	if rel.Chart != nil {
+		slim := *rel.Chart
+		slim.Files = slices.DeleteFunc(slices.Clone(slim.Files), func(f *common.File) bool {
+			return strings.HasPrefix(f.Name, "README") || strings.HasPrefix(f.Name, "CHANGELOG") || strings.HasPrefix(f.Name, "static/")
+		})
+		rel.Chart = &slim
+		if size, err = recordSize(rel); err != nil || size <= maxRecord {
+			return err
+		}
+	}
+	return fault(helm.ReasonTooLarge,
+		"the record of the release has %d bytes, and a Secret has room for %d: make the chart or what it renders smaller", size, maxRecord)
+}
+
+// recordSize returns how many bytes a record has as Helm stores it: JSON, compressed, in base64.
+func recordSize(rel *release.Release) (int, error) {
+	var size bytes.Buffer
+	z, err := gzip.NewWriterLevel(&size, gzip.BestCompression)
+	if err != nil {
+		return 0, err
+	}
+	if err := errors.Join(json.NewEncoder(z).Encode(rel), z.Close()); err != nil {
+		return 0, err
+	}
+	return base64.StdEncoding.EncodedLen(size.Len()), nil
+}
+
+// errNoRecord is that there is no record of a release.
+var errNoRecord = errors.New("there is no record of the release")
+
+// history returns the records of a release, the oldest first; none where there is no release.
+func history(s *storage.Storage, name string) ([]*release.Release, error) {
+	found, err := s.History(name)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*release.Release, 0, len(found))
+	for _, f := range found {
+		r, ok := f.(*release.Release)
+		if !ok || r.Info == nil {
+			return nil, fmt.Errorf("a record of the release %s that can't be read", name)
+		}
+		all = append(all, r)
+	}
+	releaseutil.SortByRevision(all)
+	return all, nil
+}
+
+// lastDeployed returns the newest revision before another one that has been deployed, and not been uninstalled since; nil where there
+// is none.
+func lastDeployed(all []*release.Release, before int) *release.Release {
+	for _, want := range []rcommon.Status{rcommon.StatusDeployed, rcommon.StatusSuperseded} {
+		for _, r := range slices.Backward(all) {
+			if r.Info.Status == rcommon.StatusUninstalled {
+				break
+			}
+			if r.Version < before && r.Info.Status == want {
+				return r
+			}
+		}
+	}
+	return nil
+}
+
+// endPending marks what a killed process left as failed, so that an operation can begin again.
+func endPending(s *storage.Storage, all []*release.Release) error {
+	for _, r := range all {
+		if r.Info.Status.IsPending() || r.Info.Status == rcommon.StatusUninstalling {
+			r.SetStatus(rcommon.StatusFailed, "Interrupted while "+string(r.Info.Status))
+			if err := s.Update(r); err != nil {
+				return fmt.Errorf("mark the revision %d of the release as failed: %w", r.Version, err)
+			}
+		}
+	}
+	return nil
+}
+
+// described begins the description of a revision that an operation with an ID deployed. A label would not do: upgrades by Helm's CLI
+// keep those.
+const described = "Operation "
+
+func description(id string) string {
+	if id == "" {
+		return ""
+	}
+	return described + id
+}
+
+// view returns what a record says.
+func view(r *release.Release) *helm.Release {
+	if r == nil {
+		return nil
+	}
+	v := &helm.Release{Name: r.Name, Namespace: r.Namespace, Revision: r.Version, ManifestDigest: digest(r.Manifest)}
+	if r.Info != nil {
+		v.Status, v.Description, v.Updated = string(r.Info.Status), r.Info.Description, r.Info.LastDeployed
+		if id, ok := strings.CutPrefix(r.Info.Description, described); ok {
+			v.ID = id
+		}
+	}
+	if r.Chart != nil && r.Chart.Metadata != nil {
+		m := r.Chart.Metadata
+		v.Chart, v.ChartVersion, v.AppVersion = m.Name, m.Version, m.AppVersion
+	}
+	return v
+}
+
+func chartOf(c *chartv2.Chart) string { return c.Name() + " " + c.Metadata.Version }

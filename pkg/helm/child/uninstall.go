@@ -1,0 +1,100 @@
+package child
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/kube"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"kapis.dev/ks-apiserver/pkg/helm"
+)
+
+// maxKept is how many objects that stay are named.
+const maxKept = 100
+
+// uninstall deletes what the newest record has and the release owns, and then the records. It can be repeated until there is no record.
+func (o *operation) uninstall() (*helm.Result, error) {
+	all, err := history(o.config.Releases, o.Request.Name)
+	if err != nil || len(all) == 0 {
+		return &helm.Result{}, err
+	}
+	newest := all[len(all)-1]
+	if want := o.Request.ManifestDigest; want != "" && want != digest(newest.Manifest) {
+		return o.newest(all), fault(helm.ReasonInvalid,
+			"the record of the release %s was changed by somebody else: its manifest is not the one that was noted", o.Request.Name)
+	}
+	o.lines.phase(helm.PhaseApplying)
+	if o.Request.Orphan {
+		for _, r := range all {
+			if _, err := o.config.Releases.Delete(r.Name, r.Version); err != nil {
+				return nil, err
+			}
+		}
+		return &helm.Result{}, nil
+	}
+	client := &tolerant{Client: o.client, mapper: o.getter.mapper}
+	o.config.KubeClient = client
+	a := action.NewUninstall(o.config)
+	a.WaitStrategy, a.Timeout, a.DisableHooks, a.IgnoreNotFound = kube.HookOnlyStrategy, o.hookTimeout(), o.Request.SkipHooks, true
+	response, err := a.Run(o.Request.Name)
+	if err != nil {
+		if cause := o.lines.lastCause(); cause != nil {
+			err = fmt.Errorf("%w: %w", err, cause)
+		}
+		return o.newest(all), err
+	}
+	result := &helm.Result{Kept: client.kept}
+	if response != nil {
+		for line := range strings.SplitSeq(response.Info, "\n") {
+			if line = strings.TrimSpace(line); line != "" {
+				result.Kept = append(result.Kept, line)
+			}
+		}
+	}
+	result.Kept = result.Kept[:min(len(result.Kept), maxKept)]
+	return result, nil
+}
+
+// tolerant is a client that leaves out objects whose kinds are gone: there is nothing to delete, and an uninstallation must not fail
+// for ever.
+type tolerant struct {
+	*kube.Client
+	mapper meta.RESTMapper
+	kept   []string
+}
+
+func (t *tolerant) Build(in io.Reader, validate bool) (kube.ResourceList, error) {
+	raw, err := io.ReadAll(in)
+	if err != nil {
+		return nil, err
+	}
+	var rest strings.Builder
+	for _, doc := range documents(string(raw)) {
+		u, err := decode(doc)
+		if err != nil {
+			return nil, err
+		}
+		if u == nil {
+			continue
+		}
+		if !u.IsList() {
+			gvk := u.GroupVersionKind()
+			_, err := t.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+			if meta.IsNoMatchError(err) {
+				t.kept = append(t.kept, fmt.Sprintf("%s %s: the cluster has no such kind any more", gvk.Kind, u.GetName()))
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		rest.WriteString("---\n" + doc + "\n")
+	}
+	if rest.Len() == 0 {
+		return nil, nil
+	}
+	return t.Client.Build(strings.NewReader(rest.String()), validate)
+}

@@ -1,0 +1,185 @@
+package helm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+)
+
+// Bounds of a request.
+const (
+	MaxArchive = 16 << 20 // bytes of a chart as it is packed
+	MaxValues  = 1 << 20  // bytes of Values, and of SecretValues
+	maxLabels  = 32
+)
+
+// Operation is what is done to a release.
+type Operation string
+
+const (
+	// Validate checks values against the schemas of a chart and its subcharts, without a cluster.
+	Validate Operation = "validate"
+	// Render returns what Apply would apply, and changes nothing.
+	Render Operation = "render"
+	// Apply installs a release, or upgrades it where it is installed.
+	Apply Operation = "apply"
+	// Rollback applies a former revision again.
+	Rollback Operation = "rollback"
+	// Uninstall deletes what the record of a release has. It needs no chart, and succeeds where there is no release.
+	Uninstall Operation = "uninstall"
+	// Status returns the newest record of a release.
+	Status Operation = "status"
+)
+
+// Request is one operation.
+type Request struct {
+	Operation Operation `json:"operation"`
+	// Name and Namespace are the release's.
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	// ID identifies the operation for Apply: a release whose newest revision was deployed by an operation with this ID is left as it
+	// is, so an operation can be repeated after a crash. It is a label value. Empty: every Apply makes a revision.
+	ID string `json:"id,omitempty"`
+	// Chart is a packed chart, for Validate, Render and Apply.
+	Chart []byte `json:"chart,omitempty"`
+	// Values is a YAML mapping; SecretValues another one, merged over it.
+	Values       []byte `json:"values,omitempty"`
+	SecretValues []byte `json:"secretValues,omitempty"`
+	// Labels are set on all objects, hooks and CustomResourceDefinitions too, over those of the chart; selectors and templates of pods
+	// don't get them.
+	Labels map[string]string `json:"labels,omitempty"`
+	// DropStatusOf is an API group: status.state and status.conditions are left out of its objects, so that a chart can't set them.
+	DropStatusOf string `json:"dropStatusOf,omitempty"`
+	// KeepFailed leaves a failed upgrade as it is. Without it the last deployed revision is applied again.
+	KeepFailed bool `json:"keepFailed,omitempty"`
+	// Revision is that which Rollback applies; 0 for the last one that was deployed before the newest.
+	Revision int `json:"revision,omitempty"`
+	// SkipHooks runs no hooks.
+	SkipHooks bool `json:"skipHooks,omitempty"`
+	// Orphan lets Uninstall delete the records alone, and leave the objects.
+	Orphan bool `json:"orphan,omitempty"`
+	// ManifestDigest is Release.ManifestDigest as it was noted; where it is set, Uninstall refuses a record that has another manifest.
+	ManifestDigest string `json:"manifestDigest,omitempty"`
+	// Cluster is where the release is, for all but Validate.
+	Cluster Connection `json:"cluster"`
+}
+
+// Connection is a connection to a cluster, with the user that objects are read and written as.
+type Connection struct {
+	Host       string `json:"host"`
+	CA         []byte `json:"ca,omitempty"`
+	ServerName string `json:"serverName,omitempty"`
+	// The credential is a token or a certificate. It has to be allowed to impersonate User and Groups, and to manage the Secrets of the
+	// release's records.
+	Token       string `json:"token,omitempty"`
+	Certificate []byte `json:"certificate,omitempty"`
+	Key         []byte `json:"key,omitempty"`
+	// User and Groups are impersonated. Without a user a request is refused: no chart is applied with this program's own rights.
+	User   string   `json:"user"`
+	Groups []string `json:"groups,omitempty"`
+}
+
+// ConnectionOf returns the connection of a config as it is now, with the content of its files.
+func ConnectionOf(cfg *rest.Config, user string, groups []string) (Connection, error) {
+	if cfg.ExecProvider != nil || cfg.AuthProvider != nil || cfg.Username != "" {
+		return Connection{}, errors.New("connection of a Helm operation: the config has neither a token nor a client certificate")
+	}
+	if cfg.Insecure {
+		return Connection{}, errors.New("connection of a Helm operation: the config does not verify the certificate of kube-apiserver")
+	}
+	c := Connection{Host: cfg.Host, CA: cfg.CAData, ServerName: cfg.ServerName, User: user, Groups: groups,
+		Token: cfg.BearerToken, Certificate: cfg.CertData, Key: cfg.KeyData}
+	for _, f := range []struct {
+		path string
+		set  func([]byte)
+	}{
+		{cfg.CAFile, func(b []byte) { c.CA = b }},
+		{cfg.CertFile, func(b []byte) { c.Certificate = b }},
+		{cfg.KeyFile, func(b []byte) { c.Key = b }},
+		{cfg.BearerTokenFile, func(b []byte) { c.Token = strings.TrimSpace(string(b)) }},
+	} {
+		if f.path == "" {
+			continue
+		}
+		raw, err := os.ReadFile(f.path)
+		if err != nil {
+			return Connection{}, fmt.Errorf("connection of a Helm operation: %w", err)
+		}
+		f.set(raw)
+	}
+	return c, nil
+}
+
+// Config returns the config of the connection; as says whether the user is impersonated.
+func (c Connection) Config(as bool) *rest.Config {
+	cfg := &rest.Config{Host: c.Host, BearerToken: c.Token, QPS: 50, Burst: 100, Timeout: time.Minute,
+		TLSClientConfig: rest.TLSClientConfig{CAData: c.CA, CertData: c.Certificate, KeyData: c.Key, ServerName: c.ServerName}}
+	if as {
+		cfg.Impersonate = rest.ImpersonationConfig{UserName: c.User, Groups: c.Groups}
+	}
+	return cfg
+}
+
+func (r *Request) check() error {
+	refuse := func(format string, args ...any) error {
+		return &Error{Reason: ReasonInvalid, Message: fmt.Sprintf("Helm operation: "+format, args...)}
+	}
+	needsChart := false
+	switch r.Operation {
+	case Validate, Render, Apply:
+		needsChart = true
+	case Rollback, Uninstall, Status:
+	default:
+		return refuse("%q: want validate, render, apply, rollback, uninstall or status", r.Operation)
+	}
+	if wrong := validation.IsDNS1123Label(r.Name); len(wrong) > 0 || len(r.Name) > 53 {
+		return refuse("the release's name %q is not a DNS-1123 label of at most 53 characters", clip(r.Name, 80))
+	}
+	if wrong := validation.IsDNS1123Label(r.Namespace); len(wrong) > 0 {
+		return refuse("the namespace %q is not a DNS-1123 label", clip(r.Namespace, 80))
+	}
+	if len(validation.IsValidLabelValue(r.ID)) > 0 {
+		return refuse("the ID %q is not the value of a label", clip(r.ID, 80))
+	}
+	if needsChart != (len(r.Chart) > 0) || len(r.Chart) > MaxArchive {
+		return refuse("%s with a chart of %d bytes: validate, render and apply have one, of at most %d", r.Operation, len(r.Chart), MaxArchive)
+	}
+	if len(r.Values) > MaxValues || len(r.SecretValues) > MaxValues {
+		return refuse("values are larger than %d bytes", MaxValues)
+	}
+	if len(r.Labels) > maxLabels {
+		return refuse("more than %d labels", maxLabels)
+	}
+	for k, v := range r.Labels {
+		if len(validation.IsQualifiedName(k)) > 0 || len(validation.IsValidLabelValue(v)) > 0 {
+			return refuse("the label %q is not valid", clip(k+"="+v, 160))
+		}
+		var key any
+		if err := yaml.Unmarshal([]byte(k), &key); err != nil || key != k { // as y, which YAML 1.1 takes for a boolean
+			return refuse("the label's key %q is no text in YAML", k)
+		}
+	}
+	if r.Operation == Validate {
+		return nil
+	}
+	if r.Cluster.User == "" {
+		return refuse("no user is named to apply the release as")
+	}
+	if r.Cluster.Host == "" {
+		return refuse("no cluster is named")
+	}
+	return nil
+}
+
+func clip(s string, n int) string {
+	if len(s) > n {
+		return strings.ToValidUTF8(s[:n], "") + "..."
+	}
+	return s
+}

@@ -1,0 +1,126 @@
+package helm
+
+import (
+	"time"
+)
+
+// Result is what an operation came to.
+type Result struct {
+	// Release is the newest record of the release; nil where there is none (after Uninstall, Validate and Render).
+	Release *Release `json:"release,omitempty"`
+	// Unchanged says that Apply found its own ID on the deployed revision, and did nothing.
+	Unchanged bool `json:"unchanged,omitempty"`
+	// RolledBack says that an upgrade failed, and that Release is a former revision, applied again. The error says why it failed.
+	RolledBack bool `json:"rolledBack,omitempty"`
+	// Objects are those that Render found, in the order in which they are applied, CustomResourceDefinitions of crds/ first.
+	Objects []Object `json:"objects,omitempty"`
+	// Manifest is the YAML that Render made, with digests for the data of Secrets and without what the values have.
+	Manifest string `json:"manifest,omitempty"`
+	// Kept are the objects that Uninstall left, each with the reason, at most 100.
+	Kept []string `json:"kept,omitempty"`
+}
+
+// Release is what the record of a release says.
+type Release struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Revision  int    `json:"revision"`
+	// Status is a status of Helm's: deployed, failed, pending-install, ...
+	Status       string `json:"status"`
+	Description  string `json:"description,omitempty"`
+	Chart        string `json:"chart"`
+	ChartVersion string `json:"chartVersion"`
+	AppVersion   string `json:"appVersion,omitempty"`
+	// ID is that of the operation that made the revision; empty for one of Helm's CLI.
+	ID string `json:"id,omitempty"`
+	// ManifestDigest is the SHA-256 of the manifest, in hexadecimal.
+	ManifestDigest string    `json:"manifestDigest"`
+	Updated        time.Time `json:"updated,omitzero"`
+}
+
+// Object is an object that a chart renders.
+type Object struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Namespace is empty where the chart names none: then it is that of the release, or the object is one of the cluster.
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// Hook says that the object is one of a hook, CRD that it is in crds/.
+	Hook bool `json:"hook,omitempty"`
+	CRD  bool `json:"crd,omitempty"`
+}
+
+// Event tells how far an operation is.
+type Event struct {
+	// Phase is set where a phase begins.
+	Phase Phase `json:"phase,omitempty"`
+	// Message is a line of the operation's log. It has no content of values.
+	Message string `json:"message,omitempty"`
+}
+
+// Phase is a part of an operation.
+type Phase string
+
+const (
+	// PhaseRendering reads and renders the chart; nothing has been changed. It has a time limit of its own.
+	PhaseRendering Phase = "rendering"
+	// PhaseCRDs applies the CustomResourceDefinitions of crds/.
+	PhaseCRDs Phase = "crds"
+	// PhaseApplying runs hooks, and applies or deletes objects.
+	PhaseApplying Phase = "applying"
+	// PhaseRollingBack applies a former revision, after a failed upgrade.
+	PhaseRollingBack Phase = "rollingBack"
+)
+
+// Error says why an operation failed. A Result may come with it: see Result.RolledBack.
+type Error struct {
+	Reason  Reason `json:"reason"`
+	Message string `json:"message"`
+	// Transient says that the same operation may succeed later. Others fail again until something is changed.
+	Transient bool `json:"transient,omitempty"`
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Reason is the kind of an error.
+type Reason string
+
+const (
+	// ReasonInvalid is a request, a chart, values or a manifest that is not valid. Nothing was changed.
+	ReasonInvalid Reason = "Invalid"
+	// ReasonRender is a template that fails. Nothing was changed.
+	ReasonRender Reason = "RenderFailed"
+	// ReasonTooLarge is a release whose record does not fit into a Secret. Nothing was changed.
+	ReasonTooLarge Reason = "TooLarge"
+	// ReasonCRD is a CustomResourceDefinition whose upgrade would break existing objects. Nothing was changed.
+	ReasonCRD Reason = "CRDRefused"
+	// ReasonForbidden is a right that the impersonated user does not have.
+	ReasonForbidden Reason = "Forbidden"
+	// ReasonNotFound is a release or a revision that is not there, for Rollback and Status.
+	ReasonNotFound Reason = "NotFound"
+	// ReasonUnreachable is a cluster that can't be reached.
+	ReasonUnreachable Reason = "Unreachable"
+	// ReasonFailed is an object that was refused, or a hook that failed.
+	ReasonFailed Reason = "Failed"
+	// ReasonTimeout is an operation that took too long, and was killed.
+	ReasonTimeout Reason = "Timeout"
+	// ReasonMemory is an operation that took too much memory, and was killed.
+	ReasonMemory Reason = "OutOfMemory"
+	// ReasonInterrupted is an operation whose process ended before it was done.
+	ReasonInterrupted Reason = "Interrupted"
+)
+
+// Job is what a child reads: a request, and the bounds of the executor.
+type Job struct {
+	Request    Request       `json:"request"`
+	Timeout    time.Duration `json:"timeout"`
+	HistoryMax int           `json:"historyMax"`
+}
+
+// Line is one line that a child writes. The last one has Done.
+type Line struct {
+	Event
+	Done   bool    `json:"done,omitempty"`
+	Result *Result `json:"result,omitempty"`
+	Error  *Error  `json:"error,omitempty"`
+}
