@@ -45,6 +45,8 @@ type Config struct {
 	GPU GPU `json:"gpu"`
 	// Gateway says what the gateways of projects are made by.
 	Gateway Gateway `json:"gateway"`
+	// HelmExecutor bounds operations on the releases of extensions.
+	HelmExecutor HelmExecutor `json:"helmExecutor"`
 	// Experimental changes what kube-apiserver is asked for.
 	Experimental Experimental `json:"experimental"`
 
@@ -318,7 +320,6 @@ type Kubeconfig struct {
 
 // Unread are the sections of other components of an installation.
 type Unread struct {
-	HelmExecutor any `json:"helmExecutor" config:"unread"`
 	Extension    any `json:"extension" config:"unread"`
 	S3           any `json:"s3" config:"unread"`
 	KubeSphere   any `json:"kubesphere" config:"unread"`
@@ -380,7 +381,8 @@ func Default() *Config {
 			Node:      TerminalNode{Timeout: Seconds(10 * time.Minute), Profile: "sysadmin"},
 			Kubectl:   TerminalKubectl{Timeout: Seconds(2 * time.Minute)},
 			Recording: defaultRecording()},
-		Kubeconfig: Kubeconfig{Client: "kubectl", AuthMode: KubeconfigExec, CertificateMaxAge: Duration(168 * time.Hour)},
+		HelmExecutor: HelmExecutor{Timeout: Duration(10 * time.Minute), HistoryMax: 5},
+		Kubeconfig:   Kubeconfig{Client: "kubectl", AuthMode: KubeconfigExec, CertificateMaxAge: Duration(168 * time.Hour)},
 	}
 }
 

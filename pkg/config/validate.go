@@ -75,6 +75,7 @@ func (c *Config) Validate() error {
 	c.Terminal.check(fault)
 	c.Fleet.check(c.Multicluster.ClusterRole, fault)
 	c.Gateway.check(fault)
+	c.HelmExecutor.check(fault)
 	if c.Kubernetes.QPS < 0 || c.Kubernetes.Burst < 0 {
 		fault("kubernetes.qps and kubernetes.burst must not be negative")
 	}
