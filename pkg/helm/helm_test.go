@@ -80,7 +80,7 @@ func child(does string) {
 		_ = os.Stdout.Close()
 		select {}
 	case "parent":
-		_, _ = helm.New(helm.Options{Program: []string{os.Args[0], "child", "stay"}}).Run(context.Background(), request("a"), func(e helm.Event) { fmt.Println(e.Message) })
+		_, _ = executor("stay", helm.Options{}).Run(context.Background(), request("a"), func(e helm.Event) { fmt.Println(e.Message) })
 	}
 }
 
@@ -272,11 +272,13 @@ func TestAConnectionIsSelfContained(t *testing.T) {
 	if err := os.WriteFile(token, []byte("t0ken\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := helm.ConnectionOf(&rest.Config{Host: "https://a", BearerTokenFile: token, TLSClientConfig: rest.TLSClientConfig{CAData: []byte("ca")}}, "u", []string{"g"})
+	file := &rest.Config{Host: "https://a", BearerTokenFile: token, TLSClientConfig: rest.TLSClientConfig{CAData: []byte("ca")}}
+	c, err := helm.ConnectionOf(file, "u", []string{"g"})
 	if err != nil || c.Token != "t0ken" || string(c.CA) != "ca" {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if own, as := c.Config(false), c.Config(true); own.Impersonate.UserName != "" || as.Impersonate.UserName != "u" || as.Impersonate.Groups[0] != "g" || as.Insecure {
+	own, as := c.Config(false), c.Config(true)
+	if own.Impersonate.UserName != "" || as.Impersonate.UserName != "u" || as.Impersonate.Groups[0] != "g" || as.Insecure {
 		t.Errorf("%+v, %+v", own.Impersonate, as.Impersonate)
 	}
 	for name, cfg := range map[string]*rest.Config{

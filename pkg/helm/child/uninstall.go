@@ -1,13 +1,20 @@
 package child
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/kube"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	release "helm.sh/helm/v4/pkg/release/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
@@ -37,6 +44,9 @@ func (o *operation) uninstall() (*helm.Result, error) {
 	}
 	client := &tolerant{Client: o.client, mapper: o.getter.mapper}
 	o.config.KubeClient = client
+	if err := o.deleteFormer(all, client); err != nil {
+		return o.newest(all), err
+	}
 	a := action.NewUninstall(o.config)
 	a.WaitStrategy, a.Timeout, a.DisableHooks, a.IgnoreNotFound = kube.HookOnlyStrategy, o.hookTimeout(), o.Request.SkipHooks, true
 	response, err := a.Run(o.Request.Name)
@@ -56,6 +66,60 @@ func (o *operation) uninstall() (*helm.Result, error) {
 	}
 	result.Kept = result.Kept[:min(len(result.Kept), maxKept)]
 	return result, nil
+}
+
+// deleteFormer deletes what the last deployed revision has and a failed one after it has not: the SDK deletes what the newest record
+// has, and an upgrade that failed has not deleted it yet.
+func (o *operation) deleteFormer(all []*release.Release, client *tolerant) error {
+	newest := all[len(all)-1]
+	former := lastDeployed(all, newest.Version)
+	if newest.Info.Status == rcommon.StatusDeployed || former == nil {
+		return nil
+	}
+	type identity struct {
+		kind            schema.GroupKind
+		namespace, name string
+	}
+	of := func(u *unstructured.Unstructured) identity {
+		return identity{u.GroupVersionKind().GroupKind(), u.GetNamespace(), u.GetName()}
+	}
+	has := map[identity]bool{}
+	for _, doc := range documents(newest.Manifest) {
+		if u, err := decode(doc); err == nil && u != nil {
+			has[of(u)] = true
+		}
+	}
+	var rest strings.Builder
+	for _, doc := range documents(former.Manifest) {
+		if u, err := decode(doc); err == nil && u != nil && !has[of(u)] && u.GetAnnotations()[kube.ResourcePolicyAnno] != kube.KeepPolicy {
+			rest.WriteString("---\n" + doc + "\n")
+		}
+	}
+	there, err := client.Build(strings.NewReader(rest.String()), false)
+	if err != nil {
+		return err
+	}
+	var own kube.ResourceList
+	for _, info := range there {
+		if err := info.Get(); apierrors.IsNotFound(err) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		object, err := meta.Accessor(info.Object)
+		if err != nil {
+			return err
+		}
+		notes := object.GetAnnotations()
+		if notes["meta.helm.sh/release-name"] == o.Request.Name && notes["meta.helm.sh/release-namespace"] == o.Request.Namespace {
+			own = append(own, info)
+		}
+	}
+	if len(own) == 0 {
+		return nil
+	}
+	_, errs := o.client.Delete(own, metav1.DeletePropagationBackground)
+	return errors.Join(errs...)
 }
 
 // tolerant is a client that leaves out objects whose kinds are gone: there is nothing to delete, and an uninstallation must not fail
