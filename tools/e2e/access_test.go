@@ -82,15 +82,8 @@ func TestTheRightToReadIsNoneToSecrets(t *testing.T) {
 	}
 	a.create(t, "/apis/cluster.kubesphere.io/v1alpha1/clusters", object("cluster.kubesphere.io/v1alpha1", "Cluster",
 		obj{"connection": obj{"type": "direct", "kubeconfig": encoded(secret), "token": secret}}))
-	a.create(t, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", looseCRD("kubesphere.io", "Repository", "repositories", "v1alpha1"))
-	repository := object("kubesphere.io/v1alpha1", "Repository", obj{"url": "https://charts.example.com", "basicAuth": obj{"username": "x", "password": secret}})
-	eventually(t, "a repository is made", func(ctx context.Context) error {
-		r, err := a.do(ctx, http.MethodPost, "/apis/kubesphere.io/v1alpha1/repositories", repository)
-		if err == nil && r.code != http.StatusCreated {
-			err = fmt.Errorf("%d %s", r.code, clip(r.body))
-		}
-		return err
-	})
+	a.create(t, "/apis/kubesphere.io/v1alpha1/repositories", object("kubesphere.io/v1alpha1", "Repository",
+		obj{"url": "https://charts.example.com", "basicAuth": obj{"username": "x", "password": secret}}))
 	a.create(
 		t,
 		secretsPath,

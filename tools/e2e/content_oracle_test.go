@@ -69,7 +69,7 @@ func plantTwins(t *testing.T, name string) []twins {
 func TestNoParameterTellsOfWhatIsHidden(t *testing.T) {
 	proves(t, "S3", "S78")
 	a, name := admin(t), unique("twins")
-	credentials(t) // has the definitions of the kinds that extensions bring be made
+	credentials() // has the definitions of the kinds that extensions bring be made
 	for _, pair := range plantTwins(t, name) {
 		marker := "labelSelector=twins%3D" + name
 		for _, path := range []string{"/kapis/" + pair.api + "/" + pair.plural, kapis + "/" + pair.plural} {

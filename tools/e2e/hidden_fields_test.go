@@ -29,10 +29,9 @@ func (k *credential) object(name, secret string) obj {
 	return obj{"apiVersion": k.group + "/" + k.version, "kind": k.kind, "metadata": obj{"name": name}, "spec": k.spec(secret)}
 }
 
-// credentials are the kinds with hidden fields that people write. One of them comes with extensions: its definition is made here.
-func credentials(t *testing.T) map[string]*credential {
-	t.Helper()
-	all := map[string]*credential{
+// credentials are the kinds with hidden fields that people write.
+func credentials() map[string]*credential {
+	return map[string]*credential{
 		"Cluster": {"cluster.kubesphere.io", "v1alpha1", "Cluster", "clusters", func(s string) obj {
 			return obj{"provider": "p", "connection": obj{"type": "direct", "kubernetesAPIEndpoint": "https://a.example.com", "kubeconfig": encoded(s), "token": s}}
 		}},
@@ -43,20 +42,6 @@ func credentials(t *testing.T) map[string]*credential {
 			return obj{"url": "https://a.example.com", "credential": obj{"username": "u", "password": s}}
 		}},
 	}
-	a := admin(t)
-	for _, k := range all {
-		if k.kind != "Repository" {
-			continue
-		}
-		definition := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-		eventually(t, "the definition of "+k.plural+" is made", func(ctx context.Context) error { // one of an earlier test may be going
-			return a.accepts(http.StatusCreated, http.MethodPost, definition, looseCRD(k.group, k.kind, k.plural, k.version))(ctx)
-		})
-		t.Cleanup(func() { _, _ = a.do(context.Background(), http.MethodDelete, definition+"/"+k.plural+"."+k.group, nil) })
-		eventually(t, k.plural+" are served", a.is(http.StatusOK, http.MethodGet, "/apis/"+k.root()))
-		eventually(t, k.plural+" are served by us", a.is(http.StatusOK, http.MethodGet, "/kapis/"+k.root()))
-	}
-	return all
 }
 
 // superuser runs kubectl past the product, as somebody whom kube-apiserver refuses nothing.
@@ -77,7 +62,7 @@ func TestWhatIsHiddenIsInNoAnswer(t *testing.T) {
 	hash := strings.Repeat("ca", 28) + "deadbeef" // SHA-256, as recovery codes are kept
 	secrets := []string{secret, encoded(secret), hash, "$2a$", "$2b$"}
 	routes := map[string][]string{} // of the lists, by the root of the kind
-	for _, k := range credentials(t) {
+	for _, k := range credentials() {
 		kubectlOutput(t, encode(t, k.object(name, secret)), "apply", "-f", "-")
 		t.Cleanup(func() { _, _ = a.do(context.Background(), http.MethodDelete, "/apis/"+k.root()+"/"+name, nil) })
 		if text := stored(t, "/apis/"+k.root()+"/"+name); strings.Count(text, secret)+strings.Count(text, encoded(secret)) < 2 {

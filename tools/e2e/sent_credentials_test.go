@@ -39,7 +39,7 @@ var elsewhere = map[string][]string{
 func TestACredentialIsSentToNoOtherAddress(t *testing.T) {
 	proves(t, "S66")
 	a, name, secret := admin(t), unique("sent"), unique("Canary")
-	for kind, k := range credentials(t) {
+	for kind, k := range credentials() {
 		kubectlOutput(t, encode(t, k.object(name, secret)), "apply", "-f", "-")
 		direct, kapisPath := "/apis/"+k.root()+"/"+name, "/kapis/"+k.root()+"/"+name
 		t.Cleanup(func() { _, _ = a.do(context.Background(), http.MethodDelete, direct, nil) })

@@ -20,7 +20,9 @@ func Resource(resource string) schema.GroupResource {
 // AddToScheme registers this package's kinds in s.
 func AddToScheme(s *runtime.Scheme) error {
 	builder := runtime.NewSchemeBuilder(func(s *runtime.Scheme) error {
-		s.AddKnownTypes(SchemeGroupVersion, &ServiceAccount{}, &ServiceAccountList{})
+		s.AddKnownTypes(SchemeGroupVersion, &ServiceAccount{}, &ServiceAccountList{}, &Repository{}, &RepositoryList{},
+			&Extension{}, &ExtensionList{}, &ExtensionVersion{}, &ExtensionVersionList{}, &InstallPlan{}, &InstallPlanList{},
+			&Category{}, &CategoryList{})
 		metav1.AddToGroupVersion(s, SchemeGroupVersion)
 		return nil
 	})
