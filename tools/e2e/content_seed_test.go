@@ -75,7 +75,6 @@ func (w *contentWorld) logIn(t *testing.T) {
 func (w *contentWorld) plantObjects(t *testing.T) {
 	t.Helper()
 	a := admin(t)
-	credentials()                                // has the definitions of the kinds that extensions bring be made
 	digits := func(class string, n int) string { // what the schemas of lockouts and factors take
 		h := hex.EncodeToString([]byte(rand.Text() + rand.Text()))[:n]
 		w.known(class, h)
