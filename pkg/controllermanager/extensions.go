@@ -43,7 +43,7 @@ func ownGroup(gv schema.GroupVersion) bool {
 	switch gv.Group {
 	case "iam.kubesphere.io", "tenant.kubesphere.io", "cluster.kubesphere.io", "resources.kubesphere.io", "operations.kubesphere.io",
 		"terminal.kubesphere.io", "gateway.kubesphere.io", "config.kubesphere.io", "kubesphere.io", "extensions.kubesphere.io", "quota.kubesphere.io",
-		"workloadtemplate.kubesphere.io":
+		"workloadtemplate.kubesphere.io", "package.kubesphere.io":
 		return true
 	}
 	return strings.HasSuffix(gv.Group, ".kapis.dev")

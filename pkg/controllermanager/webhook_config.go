@@ -18,6 +18,7 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	kubespherev1alpha1 "kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	controllercatalogue "kapis.dev/ks-apiserver/pkg/controller/catalogue"
 	"kapis.dev/ks-apiserver/pkg/controller/configsecret"
 	controllerextension "kapis.dev/ks-apiserver/pkg/controller/extension"
 	"kapis.dev/ks-apiserver/pkg/controller/ksserviceaccount"
@@ -112,6 +113,9 @@ func fixed() []entry {
 			conditions: []admissionv1.MatchCondition{notSelf()}},
 		{name: "defaulter.extensions.kapis.dev", path: controllerextension.DefaultPath, mutates: true, policy: admissionv1.Fail,
 			rules:      []admissionv1.RuleWithOperations{rule(extensionsv1alpha1.GroupName, controllerextension.Resources(), create, update)},
+			conditions: []admissionv1.MatchCondition{notSelf()}},
+		{name: "protector.catalogue.kapis.dev", path: controllercatalogue.ProtectPath, policy: admissionv1.Fail,
+			rules:      []admissionv1.RuleWithOperations{rule(kubespherev1alpha1.GroupName, controllercatalogue.Protected(), remove)},
 			conditions: []admissionv1.MatchCondition{notSelf()}},
 		{
 			name: "injector.serviceaccounts.kapis.dev", path: ksserviceaccount.InjectorPath, mutates: true, policy: admissionv1.Fail,

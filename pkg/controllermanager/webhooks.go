@@ -26,6 +26,7 @@ import (
 	quotav1alpha2 "kapis.dev/ks-apiserver/pkg/api/quota/v1alpha2"
 	"kapis.dev/ks-apiserver/pkg/authz/rbac"
 	"kapis.dev/ks-apiserver/pkg/certificate"
+	controllercatalogue "kapis.dev/ks-apiserver/pkg/controller/catalogue"
 	"kapis.dev/ks-apiserver/pkg/controller/configsecret"
 	controllerextension "kapis.dev/ks-apiserver/pkg/controller/extension"
 	"kapis.dev/ks-apiserver/pkg/controller/ksserviceaccount"
@@ -151,6 +152,7 @@ func (h *webhooks) handlers(mgr manager.Manager) map[string]webhook.Handler {
 		ksserviceaccount.InjectorPath: &ksserviceaccount.Injector{Client: cached, Live: live},
 		resourcequota.Path:            resourcequota.NewValidator(cached, live, cached),
 
+		controllercatalogue.ProtectPath:  &controllercatalogue.Protector{Live: live},
 		controllerextension.DefaultPath:  controllerextension.Defaulter{},
 		controllerextension.ValidatePath: &controllerextension.Validator{Live: live, Taken: ownGroup, May: asked.mayAs},
 	}

@@ -1,0 +1,87 @@
+package controllermanager
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/chart/source"
+	"kapis.dev/ks-apiserver/pkg/config"
+	controllercatalogue "kapis.dev/ks-apiserver/pkg/controller/catalogue"
+	"kapis.dev/ks-apiserver/pkg/controller/extensionversion"
+	"kapis.dev/ks-apiserver/pkg/controller/repository"
+	"kapis.dev/ks-apiserver/pkg/egress"
+	"kapis.dev/ks-apiserver/pkg/version"
+)
+
+// catalogue returns the controllers of the catalogue of extensions, which the host of a fleet has.
+func catalogue(cfg *config.Config) []controller {
+	if host(cfg) == "" {
+		return nil
+	}
+	from := source.New(egress.Options{AllowLoopback: cfg.Egress.AllowLoopback})
+	return []controller{
+		{repository.Name, catalogueKinds("Repository", "Extension", "ExtensionVersion", "InstallPlan"),
+			func(ctx context.Context, mgr manager.Manager) error { return repository.Setup(ctx, mgr, from) }},
+		{extensionversion.Name, catalogueKinds("Repository", "ExtensionVersion"), func(ctx context.Context, mgr manager.Manager) error {
+			kube, err := kubernetes.NewForConfig(mgr.GetConfig())
+			if err != nil {
+				return err
+			}
+			return extensionversion.Setup(ctx, mgr, &source.Loader{Client: from, Objects: source.Kube{Client: kube}})
+		}},
+		{controllercatalogue.ExtensionName, catalogueKinds("Extension", "ExtensionVersion", "InstallPlan"),
+			func(ctx context.Context, mgr manager.Manager) error {
+				kube, err := kubernetes.NewForConfig(mgr.GetConfig())
+				if err != nil {
+					return err
+				}
+				return controllercatalogue.SetupExtensions(ctx, mgr, controllercatalogue.Platform{
+					Kubernetes: (&clusterVersion{from: kube.Discovery(), now: time.Now}).get, KubeSphere: version.Get().GitVersion,
+				})
+			}},
+		{controllercatalogue.CategoryName, catalogueKinds("Category", "Extension"), controllercatalogue.SetupCategories},
+	}
+}
+
+func catalogueKinds(kinds ...string) []schema.GroupVersionKind {
+	out := make([]schema.GroupVersionKind, len(kinds))
+	for i, kind := range kinds {
+		out[i] = v1alpha1.SchemeGroupVersion.WithKind(kind)
+	}
+	return out
+}
+
+// clusterVersionFor is how long a version of the cluster is remembered: an upgrade counts after that.
+const clusterVersionFor = 10 * time.Minute
+
+// clusterVersion asks the cluster for its version.
+type clusterVersion struct {
+	from discovery.ServerVersionInterface
+	now  func() time.Time
+
+	mu    sync.Mutex
+	last  string
+	until time.Time
+}
+
+func (c *clusterVersion) get(context.Context) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.now().Before(c.until) {
+		return c.last, nil
+	}
+	info, err := c.from.ServerVersion()
+	if err != nil {
+		return "", fmt.Errorf("ask the cluster for its version: %w", err)
+	}
+	c.last, c.until = info.GitVersion, c.now().Add(clusterVersionFor)
+	return c.last, nil
+}
