@@ -91,7 +91,8 @@ func (p routes) webServices() []*restful.WebService {
 		all = append(all, ws)
 	}
 	all = append(all, (&operations.V1alpha2{Kube: p.kube, Authorizer: p.may}).WebService(), terminals.WebService(),
-		(&workloadtemplate.V1alpha1{Resources: p.resources, Streams: p.streams, AsCaller: p.caller()}).WebService())
+		(&workloadtemplate.V1alpha1{Resources: p.resources, Streams: p.streams, AsCaller: p.caller()}).WebService(),
+		backends.NewPackages(p.store, p.client, p.cfg.Egress.AllowLoopback).WebService())
 	all = append(all, p.iamServices(kinds)...)
 	all = append(all, p.clusterServices(kinds)...)
 	all = append(all, p.tenantServices(kinds)...)

@@ -1,0 +1,18 @@
+package backends
+
+import (
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"kapis.dev/ks-apiserver/pkg/chart/source"
+	"kapis.dev/ks-apiserver/pkg/egress"
+	"kapis.dev/ks-apiserver/pkg/kapis/packages"
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+// NewPackages returns the routes of the files of charts of extensions.
+func NewPackages(caches *store.Store, client kubernetes.Interface, allowLoopback bool) *packages.V1alpha1 {
+	from := source.New(egress.Options{AllowLoopback: allowLoopback})
+	return packages.New(caches, &source.Loader{Client: from, Objects: source.Kube{Client: client}}, time.Now)
+}
