@@ -73,6 +73,10 @@ for crd in globalroles.iam.kubesphere.io workspaces.tenant.kubesphere.io service
   fi
 done
 
+if ! "${KUBECTL[@]}" get crd categories.kubesphere.io >/dev/null 2>&1; then # an installation from before there were extensions
+  { grep -l '^apiVersion: kubesphere.io/' "$work"/install/* | xargs -r grep -l '^kind: Category$' || true; } | xargs -r rm -f
+fi
+
 mapfile -t found < <(mine "$work/install")
 first=() last=() shells=()
 for file in "${found[@]}"; do
