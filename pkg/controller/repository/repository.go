@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -251,6 +252,10 @@ type outcome struct {
 
 // take reads the index, and takes it over where it has changed. An error that is a Failure is of the repository, any other of the cluster.
 func (r *Reconciler) take(ctx context.Context, repository *v1alpha1.Repository, last *read, timeout time.Duration) (outcome, error) {
+	if len(repository.Name) > validation.LabelValueMaxLength {
+		return outcome{}, &source.Failure{Reason: source.ReasonInvalid, Message: fmt.Sprintf(
+			"metadata.name: it has more than %d letters, and is the value of a label of each version", validation.LabelValueMaxLength)}
+	}
 	access, err := source.AccessOf(repository)
 	if err != nil {
 		return outcome{}, err

@@ -275,14 +275,15 @@ func TestABadEntryIsNamed(t *testing.T) {
 	m.later()
 	for entry, say := range map[string]string{
 		"  shop:\n  - [\n": "shop: it can't be read",
-		"  shop:\n  - {name: other, version: 2.0.0, urls: [a]}\n":             `its name is "other"`,
-		"  shop:\n  - {name: shop, version: v2, urls: [a]}\n":                 "no semantic version",
-		"  shop:\n  - {name: shop, version: 2.0.0+b, urls: [a]}\n":            "no semantic version",
-		"  shop:\n  - {name: shop, version: 2.0.0}\n":                         "it has no urls",
-		"  shop:\n  - {name: shop, version: 2.0.0, urls: [oci://a/b]}":        "oci://",
-		"  shop:\n  - {name: shop, version: 2.0.0, urls: ['http://u:p@h/a']}": "a user and a password are not taken",
-		"  shop:\n  - {name: shop, version: 2.0.0, urls: [a], digest: x}":     "its digest",
-		"  shop:\n  - {name: [], version: 2.0.0, urls: [a]}":                  "version 1 of 1",
+		"  shop:\n  - {name: other, version: 2.0.0, urls: [a]}\n":                                `its name is "other"`,
+		"  shop:\n  - {name: shop, version: v2, urls: [a]}\n":                                    "no semantic version",
+		"  shop:\n  - {name: shop, version: 2.0.0+b, urls: [a]}\n":                               "no semantic version",
+		"  shop:\n  - {name: shop, version: 2.0.0}\n":                                            "it has no urls",
+		"  shop:\n  - {name: shop, version: 2.0.0, urls: [oci://a/b]}":                           "oci://",
+		"  shop:\n  - {name: shop, version: 2.0.0, urls: ['http://u:p@h/a']}":                    "a user and a password are not taken",
+		"  shop:\n  - {name: shop, version: 2.0.0, urls: [a], digest: x}":                        "its digest",
+		"  shop:\n  - {name: shop, version: 2.0.0, urls: [" + strings.Repeat("a", 2100) + "]}\n": "more than 2048 letters",
+		"  shop:\n  - {name: [], version: 2.0.0, urls: [a]}":                                     "version 1 of 1",
 	} {
 		m.serves("apiVersion: v1\nentries:\n" + strings.TrimSuffix(entry, "\n") + "\n  Not_Fine:\n  - {name: Not_Fine, version: 1.0.0, urls: [a]}\n" +
 			"  pay:\n  - {name: pay, version: 1.0.0, urls: [a]}\n  - {name: pay, version: 1.0.0, urls: [b]}\ngenerated: x\n")
@@ -420,7 +421,12 @@ func TestAChangedChartIsNotedByItsDigest(t *testing.T) {
 }
 
 func TestABadRepositorySaysWhatIsWrong(t *testing.T) { // X17
-	m := newMuseum(t)
+	long := repo(strings.Repeat("m", 64), "https://charts.example.com")
+	m := newMuseum(t, long)
+	m.Reconcile(m.r, long.Name)
+	if m.Has(long); len(long.Status.Conditions) != 1 || !strings.Contains(long.Status.Conditions[0].Message, "metadata.name") {
+		t.Errorf("%+v", long.Status)
+	}
 	for spec, say := range map[string]string{
 		`{"url":"oci://registry.example.com/charts"}`: "oci://", `{"url":"https://ann:canary@example.com"}`: "spec.basicAuth", `{"url":"ftp://a"}`: "no http or https URL",
 		`{"url":"http://169.254.169.254/"}`: "metadata address", `{"url":"https://example.com","caBundle":"x"}`: "spec.caBundle",

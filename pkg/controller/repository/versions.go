@@ -22,6 +22,8 @@ const (
 	// maxExtensions bounds the extensions of a repository, and maxVersions the versions of one with a depth of 0.
 	maxExtensions, maxVersions = 2000, 200
 	usualDepth                 = 3
+	// maxURL is what the schema takes.
+	maxURL = 2048
 )
 
 // wants are what an index has.
@@ -132,6 +134,9 @@ func wantedOf(extension string, v *chart.Version, access *source.Access) (*wante
 	url, err := access.Resolve(v.URLs[0])
 	if err != nil {
 		return nil, err
+	}
+	if len(url) > maxURL {
+		return nil, fmt.Errorf("urls[0]: it has more than %d letters", maxURL)
 	}
 	digest := strings.ToLower(strings.TrimPrefix(v.Digest, "sha256:"))
 	if digest != "" && !isDigest(digest) {
