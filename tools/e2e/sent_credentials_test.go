@@ -29,7 +29,6 @@ var elsewhere = map[string][]string{
 		`{"url":null}`,
 		`{"credential":{"caFile":"x"}}`,
 		`{"credential":{"insecureSkipTLSVerify":true}}`,
-		`{"proxyURL":"https://b.example.com"}`,
 		`{"url":"https://b.example.com","credential":{"username":"v"}}`,
 	},
 }

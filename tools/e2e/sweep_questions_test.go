@@ -139,7 +139,10 @@ func (w *sweep) discover(t *testing.T) {
 		t.Fatalf("%d kinds", len(w.kinds))
 	}
 	for _, k := range w.kinds {
-		if w.names[k.Resource] = "none"; !k.listed || k.namespaced {
+		if w.names[k.Resource] == "" { // a kind of another group may have the name, and objects
+			w.names[k.Resource] = "none"
+		}
+		if !k.listed || k.namespaced {
 			continue
 		}
 		if l, err := w.client.Resource(k.GroupVersionResource).List(t.Context(), metav1.ListOptions{Limit: 1}); err != nil {
