@@ -181,15 +181,15 @@ func TestOperationsAreBounded(t *testing.T) {
 
 // X15: a child that takes too long, says too much or nothing, or breaks, ends, and its reason is told.
 func TestAChildThatMisbehavesEnds(t *testing.T) {
-	short := helm.Options{Timeout: 2 * time.Second, RenderTimeout: time.Second}
+	short := helm.Options{Timeout: 2 * time.Second}
 	for does, c := range map[string]struct {
 		o      helm.Options
 		reason helm.Reason
 		says   string
 	}{
 		"stay":     {short, helm.ReasonTimeout, "longer than 2s"},
-		"render":   {short, helm.ReasonTimeout, "longer than 1s to render"},
-		"rendered": {short, helm.ReasonTimeout, "longer than 2s"},
+		"render":   {helm.Options{RenderTimeout: time.Second}, helm.ReasonTimeout, "longer than 1s to render"},
+		"rendered": {helm.Options{Timeout: 6 * time.Second, RenderTimeout: 3 * time.Second}, helm.ReasonTimeout, "longer than 6s (helmExecutor.timeout)"},
 		"linger":   {short, helm.ReasonTimeout, "longer than 2s"},
 		"nonsense": {helm.Options{}, helm.ReasonInterrupted, "no event"},
 		"line":     {helm.Options{}, helm.ReasonTooLarge, "a line of more than"},
