@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,11 +94,7 @@ func (p routes) webServices() []*restful.WebService {
 	all = append(all, (&operations.V1alpha2{Kube: p.kube, Authorizer: p.may}).WebService(), terminals.WebService(),
 		(&workloadtemplate.V1alpha1{Resources: p.resources, Streams: p.streams, AsCaller: p.caller()}).WebService(),
 		backends.NewPackages(p.store, p.client, p.cfg.Egress.AllowLoopback).WebService())
-	all = append(all, p.iamServices(kinds)...)
-	all = append(all, p.clusterServices(kinds)...)
-	all = append(all, p.tenantServices(kinds)...)
-	all = append(all, dynamic.WebServices(kinds)...)
-	return all
+	return slices.Concat(all, p.iamServices(kinds), p.clusterServices(kinds), p.tenantServices(kinds), dynamic.WebServices(kinds))
 }
 
 // terminals returns the routes of shells and files in containers, of shells on nodes and of kubectl shells.

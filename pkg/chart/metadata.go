@@ -35,6 +35,16 @@ type Metadata struct {
 	Name        string            `json:"name"`
 	Version     string            `json:"version"`
 	Annotations map[string]string `json:"annotations,omitempty"`
+	// Dependencies are the subcharts.
+	Dependencies []Dependency `json:"dependencies,omitempty"`
+}
+
+// Dependency is a subchart, which is left out where its condition, or all its tags, are false in the values.
+type Dependency struct {
+	Name string   `json:"name"`
+	Tags []string `json:"tags,omitempty"`
+	// Condition is a list of paths in the values, with commas between them.
+	Condition string `json:"condition,omitempty"`
 }
 
 // Extension is what extension.yaml says.

@@ -47,6 +47,8 @@ type Config struct {
 	Gateway Gateway `json:"gateway"`
 	// HelmExecutor bounds operations on the releases of extensions.
 	HelmExecutor HelmExecutor `json:"helmExecutor"`
+	// Extension has values for the charts of extensions.
+	Extension Extension `json:"extension"`
 	// Experimental changes what kube-apiserver is asked for.
 	Experimental Experimental `json:"experimental"`
 
@@ -320,7 +322,6 @@ type Kubeconfig struct {
 
 // Unread are the sections of other components of an installation.
 type Unread struct {
-	Extension    any `json:"extension" config:"unread"`
 	S3           any `json:"s3" config:"unread"`
 	KubeSphere   any `json:"kubesphere" config:"unread"`
 	ComposedApp  any `json:"composedApp" config:"unread"`

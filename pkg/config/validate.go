@@ -76,6 +76,7 @@ func (c *Config) Validate() error {
 	c.Fleet.check(c.Multicluster.ClusterRole, fault)
 	c.Gateway.check(fault)
 	c.HelmExecutor.check(fault)
+	c.Extension.check(fault)
 	if c.Kubernetes.QPS < 0 || c.Kubernetes.Burst < 0 {
 		fault("kubernetes.qps and kubernetes.burst must not be negative")
 	}

@@ -16,6 +16,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/config"
 	controllercatalogue "kapis.dev/ks-apiserver/pkg/controller/catalogue"
 	"kapis.dev/ks-apiserver/pkg/controller/extensionversion"
+	"kapis.dev/ks-apiserver/pkg/controller/installplan"
 	"kapis.dev/ks-apiserver/pkg/controller/repository"
 	"kapis.dev/ks-apiserver/pkg/egress"
 	"kapis.dev/ks-apiserver/pkg/version"
@@ -26,7 +27,7 @@ func catalogue(cfg *config.Config) []controller {
 	if host(cfg) == "" {
 		return nil
 	}
-	from := source.New(egress.Options{AllowLoopback: cfg.Egress.AllowLoopback})
+	from := chartSource(cfg)
 	return []controller{
 		{repository.Name, catalogueKinds("Repository", "Extension", "ExtensionVersion", "InstallPlan"),
 			func(ctx context.Context, mgr manager.Manager) error { return repository.Setup(ctx, mgr, from) }},
@@ -35,8 +36,16 @@ func catalogue(cfg *config.Config) []controller {
 			if err != nil {
 				return err
 			}
-			return extensionversion.Setup(ctx, mgr, &source.Loader{Client: from, Objects: source.Kube{Client: kube}})
+			return extensionversion.Setup(ctx, mgr, charts(from, kube))
 		}},
+		{installplan.Name, append(catalogueKinds("Extension", "ExtensionVersion", "InstallPlan"), extensionKinds()...),
+			func(ctx context.Context, mgr manager.Manager) error {
+				kube, err := kubernetes.NewForConfig(mgr.GetConfig())
+				if err != nil {
+					return err
+				}
+				return installplan.Setup(ctx, mgr, installation(cfg, charts(from, kube)))
+			}},
 		{controllercatalogue.ExtensionName, catalogueKinds("Extension", "ExtensionVersion", "InstallPlan"),
 			func(ctx context.Context, mgr manager.Manager) error {
 				kube, err := kubernetes.NewForConfig(mgr.GetConfig())
@@ -49,6 +58,15 @@ func catalogue(cfg *config.Config) []controller {
 			}},
 		{controllercatalogue.CategoryName, catalogueKinds("Category", "Extension"), controllercatalogue.SetupCategories},
 	}
+}
+
+func chartSource(cfg *config.Config) *source.Client {
+	return source.New(egress.Options{AllowLoopback: cfg.Egress.AllowLoopback})
+}
+
+// charts returns what reads the charts of versions.
+func charts(from *source.Client, kube kubernetes.Interface) *source.Loader {
+	return &source.Loader{Client: from, Objects: source.Kube{Client: kube}}
 }
 
 func catalogueKinds(kinds ...string) []schema.GroupVersionKind {

@@ -41,9 +41,9 @@ func extensions(cfg *config.Config) []controller {
 // ownGroup reports whether ks-apiserver has routes of a group, in any version.
 func ownGroup(gv schema.GroupVersion) bool {
 	switch gv.Group {
-	case "iam.kubesphere.io", "tenant.kubesphere.io", "cluster.kubesphere.io", "resources.kubesphere.io", "operations.kubesphere.io",
-		"terminal.kubesphere.io", "gateway.kubesphere.io", "config.kubesphere.io", "kubesphere.io", "extensions.kubesphere.io", "quota.kubesphere.io",
-		"workloadtemplate.kubesphere.io", "package.kubesphere.io":
+	case "cluster.kubesphere.io", "config.kubesphere.io", "extensions.kubesphere.io", "gateway.kubesphere.io", "iam.kubesphere.io",
+		"kubesphere.io", "operations.kubesphere.io", "package.kubesphere.io", "quota.kubesphere.io", "resources.kubesphere.io",
+		"tenant.kubesphere.io", "terminal.kubesphere.io", "workloadtemplate.kubesphere.io":
 		return true
 	}
 	return strings.HasSuffix(gv.Group, ".kapis.dev")

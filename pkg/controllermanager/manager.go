@@ -155,7 +155,7 @@ func assemble(ctx context.Context, mgr manager.Manager, hooks *webhooks, cfg *co
 		return nil, err
 	}
 	if hooks != nil {
-		hooks.host, hooks.counted = host(cfg), has(list, resourcequota.Name)
+		hooks.host, hooks.charts, hooks.counted = host(cfg), chartSource(cfg), has(list, resourcequota.Name)
 		if err := hooks.add(mgr); err != nil {
 			return nil, err
 		}

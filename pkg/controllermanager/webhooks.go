@@ -26,9 +26,11 @@ import (
 	quotav1alpha2 "kapis.dev/ks-apiserver/pkg/api/quota/v1alpha2"
 	"kapis.dev/ks-apiserver/pkg/authz/rbac"
 	"kapis.dev/ks-apiserver/pkg/certificate"
+	"kapis.dev/ks-apiserver/pkg/chart/source"
 	controllercatalogue "kapis.dev/ks-apiserver/pkg/controller/catalogue"
 	"kapis.dev/ks-apiserver/pkg/controller/configsecret"
 	controllerextension "kapis.dev/ks-apiserver/pkg/controller/extension"
+	"kapis.dev/ks-apiserver/pkg/controller/installplan"
 	"kapis.dev/ks-apiserver/pkg/controller/ksserviceaccount"
 	"kapis.dev/ks-apiserver/pkg/controller/resourcequota"
 	"kapis.dev/ks-apiserver/pkg/controller/serviceaccount"
@@ -51,7 +53,9 @@ type webhooks struct {
 	// url is their address from outside the cluster; nil for the service.
 	url *url.URL
 	// host is the name of the host's Cluster, "" on a member.
-	host   string
+	host string
+	// charts reads charts from repositories.
+	charts *source.Client
 	server ctrlwebhook.Server
 	keeper *certificate.Keeper
 	client kubernetes.Interface
@@ -151,6 +155,8 @@ func (h *webhooks) handlers(mgr manager.Manager) map[string]webhook.Handler {
 		serviceaccount.Path:           guard,
 		ksserviceaccount.InjectorPath: &ksserviceaccount.Injector{Client: cached, Live: live},
 		resourcequota.Path:            resourcequota.NewValidator(cached, live, cached),
+
+		installplan.Path: &installplan.Webhook{Client: cached, Charts: charts(h.charts, h.client), Missing: guard.missingToApprove},
 
 		controllercatalogue.ProtectPath:  &controllercatalogue.Protector{Live: live},
 		controllerextension.DefaultPath:  controllerextension.Defaulter{},

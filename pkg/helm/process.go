@@ -120,7 +120,8 @@ func (p *process) supervise(ctx context.Context, input []byte) (*Result, error) 
 	}
 	said := says.String()
 	// What the runtime of Go says at the bound that the kernel enforces, and at that of stacks.
-	if strings.Contains(says.crash, "allocate memory") || strings.Contains(says.crash, "out of memory") || strings.Contains(says.crash, "stack overflow") {
+	if strings.Contains(says.crash, "allocate memory") || strings.Contains(says.crash, "out of memory") ||
+		strings.Contains(says.crash, "stack overflow") {
 		return nil, &Error{Reason: ReasonMemory, Message: "Helm operation: it took more memory than it may, and ended: " + says.crash}
 	}
 	why := "its process ended"

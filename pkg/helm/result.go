@@ -2,6 +2,8 @@ package helm
 
 import (
 	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
 )
 
 // Result is what an operation came to.
@@ -12,8 +14,11 @@ type Result struct {
 	Unchanged bool `json:"unchanged,omitempty"`
 	// RolledBack says that an upgrade failed, and that Release is a former revision, applied again. The error says why it failed.
 	RolledBack bool `json:"rolledBack,omitempty"`
-	// Objects are those that Render found, in the order in which they are applied, CustomResourceDefinitions of crds/ first.
+	// Objects are those that Render found, in the order in which they are applied, CustomResourceDefinitions of crds/ first; for Status, those
+	// of the record.
 	Objects []Object `json:"objects,omitempty"`
+	// Recorded are the objects of former revisions that Apply may have to delete, or to apply again: for Render.
+	Recorded []Object `json:"recorded,omitempty"`
 	// Manifest is the YAML that Render made, with digests for the data of Secrets and without what the values have.
 	Manifest string `json:"manifest,omitempty"`
 	// Kept are the objects that Uninstall left, each with the reason, at most 100.
@@ -48,6 +53,20 @@ type Object struct {
 	// Hook says that the object is one of a hook, CRD that it is in crds/.
 	Hook bool `json:"hook,omitempty"`
 	CRD  bool `json:"crd,omitempty"`
+	// Gives are the rules of a role of Kubernetes, Aggregates says that it takes more from others, and Binds is the role that a binding gives.
+	Gives      []rbacv1.PolicyRule `json:"gives,omitempty"`
+	Aggregates bool                `json:"aggregates,omitempty"`
+	Binds      *rbacv1.RoleRef     `json:"binds,omitempty"`
+	// Defines is the kind of a CustomResourceDefinition.
+	Defines *Definition `json:"defines,omitempty"`
+}
+
+// Definition is a kind that a chart adds.
+type Definition struct {
+	Group      string `json:"group"`
+	Kind       string `json:"kind"`
+	Resource   string `json:"resource"`
+	Namespaced bool   `json:"namespaced,omitempty"`
 }
 
 // Event tells how far an operation is.

@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/chart/charttest"
 )
 
 const (
@@ -106,30 +105,13 @@ func packedChart(t *testing.T, name, version string) []byte {
 	if version == "2.0.0" {
 		needs = ">=99.0.0"
 	}
-	var out bytes.Buffer
-	z := gzip.NewWriter(&out)
-	w := tar.NewWriter(z)
-	for _, f := range [][2]string{
-		{"Chart.yaml", "apiVersion: v2\nname: " + name + "\nversion: " + version + "\n"},
-		{"extension.yaml", "apiVersion: kubesphere.io/v1alpha1\nname: " + name + "\nversion: " + version + "\ndisplayName: {en: The Shop, zh: 商店}\n" +
-			"category: database\nksVersion: '" + needs + "'\ninstallationMode: HostOnly\nprovider: {en: {name: Shops}}\nicon: static/icon.svg\n"},
-		{"static/icon.svg", "<svg/>"},
-		{"values.yaml", "a: 1\n"},
-	} {
-		if err := w.WriteHeader(&tar.Header{Name: name + "/" + f[0], Size: int64(len(f[1])), Mode: 0o644, Typeflag: tar.TypeReg}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write([]byte(f[1])); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
+	return charttest.Pack(t, name, map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: " + name + "\nversion: " + version + "\n",
+		"extension.yaml": "apiVersion: kubesphere.io/v1alpha1\nname: " + name + "\nversion: " + version + "\ndisplayName: {en: The Shop, zh: 商店}\n" +
+			"category: database\nksVersion: '" + needs + "'\ninstallationMode: HostOnly\nprovider: {en: {name: Shops}}\nicon: static/icon.svg\n",
+		"static/icon.svg": "<svg/>",
+		"values.yaml":     "a: 1\n",
+	})
 }
 
 // resync has a repository be read at once.

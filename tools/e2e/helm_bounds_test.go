@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -279,7 +280,7 @@ stringData: {key: {{ .Values.key }}, chart: made-by-the-chart}
 	q.Values, q.SecretValues = []byte("value: "+canary), []byte("key: "+secret)
 	q.Operation = helm.Render
 	shown := r.must(q)
-	if len(shown.Objects) != 1 || shown.Objects[0] != (helm.Object{APIVersion: "v1", Kind: "Secret", Name: "a"}) {
+	if !reflect.DeepEqual(shown.Objects, []helm.Object{{APIVersion: "v1", Kind: "Secret", Name: "a"}}) {
 		t.Errorf("%+v", shown.Objects)
 	}
 	for _, no := range []string{canary, secret, "made-by-the-chart"} {

@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"kapis.dev/ks-apiserver/pkg/chart/charttest"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
@@ -206,21 +204,7 @@ func packChart(t *testing.T, version string, files map[string]string) []byte {
 	t.Helper()
 	all := map[string]string{"Chart.yaml": "apiVersion: v2\nname: shop\nversion: " + version + "\n"}
 	maps.Copy(all, files)
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	w := tar.NewWriter(z)
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if err := w.WriteHeader(&tar.Header{Name: "shop/" + name, Mode: 0o644, Size: int64(len(all[name]))}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write([]byte(all[name])); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := errors.Join(w.Close(), z.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
+	return charttest.Pack(t, "shop", all)
 }
 
 // template returns the manifest of a ConfigMap with one value.

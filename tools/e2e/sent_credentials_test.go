@@ -21,7 +21,6 @@ var elsewhere = map[string][]string{
 		`{"url":null}`,
 		`{"caBundle":"x"}`,
 		`{"insecure":true}`,
-		`{"proxyURL":"https://b.example.com"}`,
 		`{"basicAuth":{"username":"v"}}`,
 	},
 	"Repo": {

@@ -1,9 +1,6 @@
 package extensionversion_test
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"strings"
@@ -20,6 +17,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart"
+	"kapis.dev/ks-apiserver/pkg/chart/charttest"
 	"kapis.dev/ks-apiserver/pkg/chart/source"
 	"kapis.dev/ks-apiserver/pkg/controller/controllertest"
 	"kapis.dev/ks-apiserver/pkg/controller/extensionversion"
@@ -28,22 +26,11 @@ import (
 // packed returns the chart of an extension.
 func packed(t *testing.T, extension string, files ...string) []byte {
 	t.Helper()
-	var out bytes.Buffer
-	z := gzip.NewWriter(&out)
-	w := tar.NewWriter(z)
-	all := append([]string{"Chart.yaml", "name: shop\nversion: 1.0.0\n", "extension.yaml", extension}, files...)
-	for i := 0; i < len(all); i += 2 {
-		if err := w.WriteHeader(&tar.Header{Name: "shop/" + all[i], Size: int64(len(all[i+1])), Mode: 0o644, Typeflag: tar.TypeReg}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write([]byte(all[i+1])); err != nil {
-			t.Fatal(err)
-		}
+	all := map[string]string{"Chart.yaml": "name: shop\nversion: 1.0.0\n", "extension.yaml": extension}
+	for i := 0; i < len(files); i += 2 {
+		all[files[i]] = files[i+1]
 	}
-	if err := errors.Join(w.Close(), z.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
+	return charttest.Pack(t, "shop", all)
 }
 
 // charts answers with one chart, and counts.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/component-helpers/auth/rbac/validation"
@@ -44,8 +45,30 @@ type Need struct {
 	Namespace, Verb, Group, Resource, Name string
 }
 
+// String names the right for people.
+func (n Need) String() string {
+	text := n.Verb + " " + n.Resource
+	if n.Group != "" {
+		text += "." + n.Group
+	}
+	if n.Name != "" {
+		text += " " + strconv.Quote(n.Name)
+	}
+	if n.Namespace != "" {
+		text += " in " + strconv.Quote(n.Namespace)
+	}
+	return text
+}
+
 // Rights are rules by the namespace that they count in, and by "" for the whole cluster.
 type Rights map[string][]rbacv1.PolicyRule
+
+// Add adds other rights.
+func (r Rights) Add(other Rights) {
+	for namespace, rules := range other {
+		r[namespace] = append(r[namespace], rules...)
+	}
+}
 
 // ForInstallation returns the rights by which objects are installed, upgraded and taken back, and what of it the bound does not cover.
 //

@@ -53,6 +53,8 @@ func TestAStampIsOfWhatIsAskedFor(t *testing.T) { // X18
 		"a host more":             func(r *permission.Request) { r.Upstreams = append(r.Upstreams, "c.example.com") },
 		"a host among the images": func(r *permission.Request) { r.HookImages, r.Upstreams = append(r.HookImages, r.Upstreams...), nil },
 		"credentials of callers":  func(r *permission.Request) { r.ForwardAuthorization = true },
+		"another chart":           func(r *permission.Request) { r.Chart = "digest" },
+		"other values":            func(r *permission.Request) { r.Values = "digest" },
 		"another image":           func(r *permission.Request) { r.HookImages = []string{"hook:2"} },
 		"a path in place of a group": func(r *permission.Request) {
 			r.Rules[0].APIGroups, r.Rules[0].NonResourceURLs = nil, r.Rules[0].APIGroups
@@ -61,27 +63,6 @@ func TestAStampIsOfWhatIsAskedFor(t *testing.T) { // X18
 		if got := stamp(change); got == same {
 			t.Errorf("%s does not change the stamp", name)
 		}
-	}
-}
-
-func TestWhatGoesBeyondAnApprovalIsNamed(t *testing.T) { // X18
-	approved := &permission.Request{ClusterRules: []rbacv1.PolicyRule{rule(words("get", "list"), words(""), words("pods"))}, Namespace: "shop",
-		Rules: []rbacv1.PolicyRule{rule(words("*"), words("example.com"), words("orders"))}, Upstreams: []string{"a.example.com"}}
-	if c, n, rest := approved.Beyond(approved); len(c)+len(n)+len(rest) > 0 {
-		t.Errorf("nothing more is asked for: %v %v %v", c, n, rest)
-	}
-	narrower := &permission.Request{Namespace: "shop", Rules: []rbacv1.PolicyRule{rule(words("get"), words("example.com"), words("orders"), "one")}}
-	if c, n, rest := narrower.Beyond(approved); len(c)+len(n)+len(rest) > 0 {
-		t.Errorf("less is asked for: %v %v %v", c, n, rest)
-	}
-	wider := &permission.Request{ClusterRules: []rbacv1.PolicyRule{rule(words("get", "watch"), words(""), words("pods"))}, Namespace: "kube-system",
-		Rules: approved.Rules, Upstreams: []string{"evil.example.com"}, ForwardAuthorization: true, HookImages: []string{"hook"}}
-	c, n, rest := wider.Beyond(approved)
-	if len(c) != 1 || !slices.Equal(c[0].Verbs, words("watch")) {
-		t.Errorf("for the cluster: %v", c)
-	}
-	if len(n) != 1 || len(rest) != 4 {
-		t.Errorf("another namespace, host, image and credentials: %v %q", n, rest)
 	}
 }
 

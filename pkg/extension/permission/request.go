@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/component-helpers/auth/rbac/validation"
@@ -24,6 +25,10 @@ type Request struct {
 	ForwardAuthorization bool `json:"forwardAuthorization,omitempty"`
 	// HookImages are the images that run with the installer's rights before or after an operation.
 	HookImages []string `json:"hookImages,omitempty"`
+	// Chart and Values are digests: what a chart does with its rights is what its templates and their values say. Chart is empty where any
+	// version is approved that asks for the same.
+	Chart  string `json:"chart,omitempty"`
+	Values string `json:"values,omitempty"`
 }
 
 // namespaceGroups are the API groups whose kinds every extension may write in the namespace of its release, without asking.
@@ -46,6 +51,7 @@ func (r *Request) Stamp() string {
 	c := Request{
 		ClusterRules: canonical(r.ClusterRules), Rules: canonical(r.Rules), Namespace: r.Namespace,
 		Upstreams: set(r.Upstreams), ForwardAuthorization: r.ForwardAuthorization, HookImages: set(r.HookImages),
+		Chart: r.Chart, Values: r.Values,
 	}
 	text, err := json.Marshal(c)
 	if err != nil { // a struct of texts has a JSON text
@@ -136,26 +142,29 @@ func (r *Request) Level() Level {
 	return LevelNamespace
 }
 
-// Beyond returns what a request asks for and an approved one did not, as rules by themselves; the second result says the same of the rest.
-func (r *Request) Beyond(approved *Request) (cluster, namespaced []rbacv1.PolicyRule, rest []string) {
-	_, cluster = validation.Covers(approved.ClusterRules, r.ClusterRules)
-	_, namespaced = validation.Covers(append(slices.Clone(approved.ClusterRules), approved.Rules...), r.Rules)
-	if r.Namespace != approved.Namespace {
-		namespaced = r.Rules
-		rest = append(rest, "the namespace "+r.Namespace)
-	}
-	for _, host := range r.Upstreams {
-		if !slices.Contains(approved.Upstreams, host) {
-			rest = append(rest, "requests to "+host)
+// String says for people what is asked for, the first rules of it.
+func (r *Request) String() string {
+	const most = 6
+	var parts []string
+	for _, of := range []struct {
+		where string
+		rules []rbacv1.PolicyRule
+	}{{"in the cluster", canonical(r.ClusterRules)}, {"in " + r.Namespace, canonical(append(NamespaceRules(), r.Rules...))}} {
+		for i := range of.rules {
+			if i == most {
+				parts = append(parts, fmt.Sprintf("%d more %s", len(of.rules)-most, of.where))
+				break
+			}
+			one := &of.rules[i]
+			parts = append(parts, fmt.Sprintf("%s %s%s of %q %s", of.where, one.Verbs, append(one.Resources, one.NonResourceURLs...), one.APIGroups,
+				one.ResourceNames))
 		}
 	}
-	for _, image := range r.HookImages {
-		if !slices.Contains(approved.HookImages, image) {
-			rest = append(rest, "the hook image "+image)
-		}
+	if len(r.Upstreams) > 0 {
+		parts = append(parts, fmt.Sprintf("requests to %q", r.Upstreams))
 	}
-	if r.ForwardAuthorization && !approved.ForwardAuthorization {
-		rest = append(rest, "credentials of callers for its backends")
+	if len(r.HookImages) > 0 {
+		parts = append(parts, fmt.Sprintf("images of hooks %q", r.HookImages))
 	}
-	return cluster, namespaced, rest
+	return strings.Join(parts, "; ")
 }

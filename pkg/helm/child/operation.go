@@ -95,7 +95,8 @@ func (o *operation) run(ctx context.Context) (*helm.Result, error) {
 		if len(all) == 0 {
 			return nil, refused(helm.ReasonNotFound, errNoRecord)
 		}
-		return &helm.Result{Release: view(all[len(all)-1])}, nil
+		objects, err := recorded(all[len(all)-1])
+		return &helm.Result{Release: view(all[len(all)-1]), Objects: objects}, err
 	}
 	return nil, fault(helm.ReasonInvalid, "an unknown operation")
 }

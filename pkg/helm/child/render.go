@@ -14,6 +14,7 @@ import (
 	"helm.sh/helm/v4/pkg/kube"
 	release "helm.sh/helm/v4/pkg/release/v1"
 	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -52,14 +53,15 @@ func (o *operation) render(ctx context.Context) (*helm.Result, error) {
 	}
 	result := &helm.Result{}
 	for _, u := range found {
-		result.Objects = append(result.Objects, helm.Object{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Name: u.GetName(), CRD: true})
+		one, err := objectOf(u)
+		if err != nil {
+			return nil, err
+		}
+		one.CRD = true
+		result.Objects = append(result.Objects, one)
 	}
 	var shown strings.Builder
-	show := func(manifest string, hook bool) error {
-		u, err := decode(manifest)
-		if err != nil || u == nil {
-			return refused(helm.ReasonInvalid, err)
-		}
+	err = eachObject(rel, func(u *unstructured.Unstructured, hook bool) error {
 		text, objects, err := without(u, hook)
 		if err != nil {
 			return err
@@ -69,19 +71,101 @@ func (o *operation) render(ctx context.Context) (*helm.Result, error) {
 			shown.WriteString("---\n" + text)
 		}
 		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	for _, h := range rel.Hooks {
-		if err := show(h.Manifest, true); err != nil {
-			return nil, err
-		}
-	}
-	for _, doc := range documents(rel.Manifest) {
-		if err := show(doc, false); err != nil {
-			return nil, err
-		}
+	if result.Recorded, err = former(all); err != nil {
+		return nil, err
 	}
 	result.Manifest = shown.String()
 	return result, nil
+}
+
+// eachObject calls do for the objects of a release: those of hooks, and then the others in their order.
+func eachObject(rel *release.Release, do func(u *unstructured.Unstructured, hook bool) error) error {
+	one := func(manifest string, hook bool) error {
+		u, err := decode(manifest)
+		if err != nil {
+			return refused(helm.ReasonInvalid, err)
+		}
+		if u == nil {
+			return nil
+		}
+		return do(u, hook)
+	}
+	for _, h := range rel.Hooks {
+		if err := one(h.Manifest, true); err != nil {
+			return err
+		}
+	}
+	for _, doc := range documents(rel.Manifest) {
+		if err := one(doc, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// former returns the objects of the revision that was deployed last, and of the newest one, if that is another.
+func former(all []*release.Release) (out []helm.Object, err error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	revisions := all[len(all)-1:]
+	if deployed := lastDeployed(all, revisions[0].Version+1); deployed != nil && deployed != revisions[0] {
+		revisions = append(revisions[:1:1], deployed)
+	}
+	for _, rel := range revisions {
+		objects, err := recorded(rel)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, objects...)
+	}
+	return out, nil
+}
+
+// recorded returns the objects of a release's record.
+func recorded(rel *release.Release) (out []helm.Object, err error) {
+	err = eachObject(rel, func(u *unstructured.Unstructured, hook bool) error {
+		_, objects, err := without(u, hook)
+		out = append(out, objects...)
+		return err
+	})
+	return out, err
+}
+
+// objectOf returns an object, with the rights that it gives, and the kind that it adds.
+func objectOf(u *unstructured.Unstructured) (helm.Object, error) {
+	o := helm.Object{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
+	var into any
+	var role rbacv1.ClusterRole // a Role has the same fields, but one
+	var binding rbacv1.RoleBinding
+	var crd apiextensionsv1.CustomResourceDefinition
+	switch gk := u.GroupVersionKind().GroupKind(); {
+	case gk.Group == rbacv1.GroupName && strings.HasSuffix(gk.Kind, "Role"):
+		into = &role
+	case gk.Group == rbacv1.GroupName && strings.HasSuffix(gk.Kind, "RoleBinding"):
+		into = &binding
+	case gk.Group == apiextensionsv1.GroupName && gk.Kind == "CustomResourceDefinition":
+		into = &crd
+	default:
+		return o, nil
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into); err != nil {
+		return o, fault(helm.ReasonInvalid, "the %s %q can't be read: %v", o.Kind, o.Name, err)
+	}
+	switch into {
+	case &role:
+		o.Gives, o.Aggregates = role.Rules, role.AggregationRule != nil
+	case &binding:
+		o.Binds = &binding.RoleRef
+	case &crd:
+		o.Defines = &helm.Definition{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind, Resource: crd.Spec.Names.Plural,
+			Namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped}
+	}
+	return o, nil
 }
 
 // documents returns the documents of a manifest, in their order.
@@ -108,12 +192,15 @@ func documents(manifest string) []string {
 
 // without returns the text of an object with digests for the data of Secrets, and which objects it is.
 func without(u *unstructured.Unstructured, hook bool) (text string, objects []helm.Object, err error) {
-	hide := func(object map[string]any) {
-		item := unstructured.Unstructured{Object: object}
-		objects = append(objects, helm.Object{APIVersion: item.GetAPIVersion(), Kind: item.GetKind(), Namespace: item.GetNamespace(),
-			Name: item.GetName(), Hook: hook})
-		if item.GetAPIVersion() != "v1" || item.GetKind() != "Secret" {
-			return
+	hide := func(object map[string]any) error {
+		one, err := objectOf(&unstructured.Unstructured{Object: object})
+		if err != nil {
+			return err
+		}
+		one.Hook = hook
+		objects = append(objects, one)
+		if one.APIVersion != "v1" || one.Kind != "Secret" {
+			return nil
 		}
 		for _, field := range []string{"data", "stringData"} {
 			data, _ := object[field].(map[string]any)
@@ -125,15 +212,18 @@ func without(u *unstructured.Unstructured, hook bool) (text string, objects []he
 				delete(object, field)
 			}
 		}
+		return nil
 	}
 	if items, ok := u.Object["items"].([]any); ok && strings.HasSuffix(u.GetKind(), "List") {
 		for _, item := range items {
 			if m, ok := item.(map[string]any); ok {
-				hide(m)
+				if err := hide(m); err != nil {
+					return "", nil, err
+				}
 			}
 		}
-	} else {
-		hide(u.Object)
+	} else if err := hide(u.Object); err != nil {
+		return "", nil, err
 	}
 	raw, err := yaml.Marshal(u.Object)
 	return string(raw), objects, err

@@ -1,0 +1,417 @@
+package installplan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	extensionsv1alpha1 "kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/chart"
+	"kapis.dev/ks-apiserver/pkg/extension/permission"
+	"kapis.dev/ks-apiserver/pkg/helm"
+)
+
+// retries is when an operation that may succeed later is repeated: after each of these times once more.
+var retries = []time.Duration{10 * time.Second, 30 * time.Second, time.Minute, 150 * time.Second, 5 * time.Minute}
+
+// install installs, upgrades, enables or disables an extension.
+func (r *Reconciler) install(ctx context.Context, w *writer) (reconcile.Result, error) {
+	s := &w.plan.Status.InstallationStatus
+	if s.State == "" {
+		enter(s, v1alpha1.StatePreparing, r.Now())
+	}
+	result, err := r.update(ctx, w)
+	if isInstalled(s) { // what runs goes on, whatever keeps it from being changed
+		err = errors.Join(err, r.setEnabled(ctx, w.plan))
+	}
+	return result, err
+}
+
+// update installs or upgrades what a plan asks for, unless that has been done.
+func (r *Reconciler) update(ctx context.Context, w *writer) (reconcile.Result, error) {
+	want, err := r.choose(ctx, w.plan)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	id := want.id()
+	if adopts(w.plan, want) {
+		setAnnotation(w.plan, v1alpha1.AnnotationOperation, id)
+	}
+	if w.plan.Annotations[v1alpha1.AnnotationOperation] == id {
+		r.settled(&w.plan.Status.InstallationStatus)
+		return reconcile.Result{}, nil
+	}
+	if err := r.prepare(ctx, want); err != nil {
+		return reconcile.Result{}, err
+	}
+	return r.operate(ctx, w, want)
+}
+
+// settled takes back what was said of a change that has been taken back.
+func (r *Reconciler) settled(s *v1alpha1.InstallationStatus) {
+	for _, c := range []string{v1alpha1.ConditionApproved, v1alpha1.ConditionDependenciesMet, v1alpha1.ConditionInitialized} {
+		if meta.IsStatusConditionFalse(s.Conditions, c) {
+			say(s, c, true, "Settled", "what the plan asks for has been done", r.Now())
+		}
+	}
+}
+
+// adopts reports whether what a plan asks for was installed before operations were noted.
+func adopts(plan *v1alpha1.InstallPlan, want *wanted) bool {
+	s := &plan.Status
+	return plan.Annotations[v1alpha1.AnnotationOperation] == "" && s.State == v1alpha1.StateInstalled &&
+		s.Version == want.version.Spec.Version && s.ConfigHash == configHash(plan.Spec.Config)
+}
+
+// prepare finds everything that an operation needs.
+func (r *Reconciler) prepare(ctx context.Context, want *wanted) error {
+	plan := want.plan
+	s := &plan.Status.InstallationStatus
+	if err := r.readChart(ctx, want); err != nil {
+		return err
+	}
+	if err := approved(want); err != nil {
+		return err
+	}
+	say(s, v1alpha1.ConditionApproved, true, "Approved", "approved by "+plan.Annotations[v1alpha1.AnnotationApprovedBy], r.Now())
+	if err := r.dependencies(ctx, plan, want.version); err != nil {
+		return err
+	}
+	say(s, v1alpha1.ConditionDependenciesMet, true, "Met", "all extensions that it needs are installed", r.Now())
+	m, err := want.archive.Metadata()
+	if err != nil {
+		return chartBroken(err)
+	}
+	if want.values, err = hostValues(plan.Spec.Config, m, want.settings); err != nil {
+		return waits(v1alpha1.ConditionInitialized, "InvalidConfig", "%v", err)
+	}
+	if err := r.namespace(ctx, plan.Name, want.namespace); err != nil {
+		return err
+	}
+	say(s, v1alpha1.ConditionInitialized, true, "Initialized", "everything is there that the installation needs", r.Now())
+	return nil
+}
+
+// choose returns what is to be installed: the recommended version for a plan that follows it, if what that may do is what was approved, and
+// otherwise the version that the plan names.
+func (r *Reconciler) choose(ctx context.Context, plan *v1alpha1.InstallPlan) (*wanted, error) {
+	s := &plan.Status.InstallationStatus
+	recommended, err := r.recommended(ctx, plan)
+	if err != nil {
+		return nil, err
+	}
+	version := plan.Spec.Extension.Version
+	if plan.Spec.UpgradeStrategy == v1alpha1.UpgradeAutomatic && chart.Compare(s.Version, version) > 0 {
+		version = s.Version // an earlier recommendation has been followed
+	}
+	if recommended != "" && recommended != version {
+		want, err := r.find(ctx, plan, recommended)
+		if err == nil {
+			err = r.readChart(ctx, want)
+		}
+		if err == nil {
+			err = approved(want)
+		}
+		if err == nil {
+			meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionUpgradeAvailable)
+			return want, nil
+		}
+		why, ok := asWaiting(err)
+		if !ok {
+			return nil, err
+		}
+		say(s, v1alpha1.ConditionUpgradeAvailable, true, why.reason, "version "+recommended+": "+why.message, r.Now())
+	} else {
+		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionUpgradeAvailable)
+	}
+	return r.find(ctx, plan, version)
+}
+
+// recommended returns the version that a plan with the strategy Automatic follows: the recommended one, if it is higher than what runs and
+// has the same major version; "" for none.
+func (r *Reconciler) recommended(ctx context.Context, plan *v1alpha1.InstallPlan) (string, error) {
+	if plan.Spec.UpgradeStrategy != v1alpha1.UpgradeAutomatic {
+		return "", nil
+	}
+	e := &v1alpha1.Extension{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: plan.Name}, e); err != nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	of := plan.Spec.Extension.Version
+	if runs := plan.Status.Version; chart.Compare(runs, of) > 0 {
+		of = runs
+	}
+	if next := e.Status.RecommendedVersion; next != "" && chart.Compare(next, of) >= 0 && major(next) == major(of) {
+		return next, nil
+	}
+	return "", nil
+}
+
+func major(version string) string {
+	m, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	return m
+}
+
+// find finds a version, and what is asked for of it.
+func (r *Reconciler) find(ctx context.Context, plan *v1alpha1.InstallPlan, version string) (*wanted, error) {
+	v := &v1alpha1.ExtensionVersion{}
+	err := r.Client.Get(ctx, client.ObjectKey{Name: VersionName(plan.Name, version)}, v)
+	if apierrors.IsNotFound(err) || err == nil && (extensionOf(v) != plan.Name || v.Spec.Version != version) {
+		return nil, waits(v1alpha1.ConditionInitialized, "VersionNotFound", "there is no version %.64q of the extension %q", version, plan.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	want := &wanted{plan: plan, version: v, namespace: namespaceOf(v), settings: &r.Settings}
+	want.secretValues, err = r.secretValues(ctx, plan.Name, want.namespace)
+	return want, err
+}
+
+// readChart reads the chart, and what it may do.
+func (r *Reconciler) readChart(ctx context.Context, want *wanted) (err error) {
+	if want.archive != nil {
+		return nil
+	}
+	if want.raw, err = r.Charts.Load(ctx, want.version); err != nil {
+		klog.V(2).InfoS("a chart can't be read", "extensionVersion", want.version.Name, "error", err)
+		return waitsFor(chartAgain, v1alpha1.ConditionInitialized, "ChartNotRead",
+			"the chart of %s can't be read; it is tried again. The ExtensionVersion says more", want.version.Name)
+	}
+	if want.request, want.archive, err = RequestOf(want.plan, want.version, want.raw); err != nil {
+		return chartBroken(err)
+	}
+	return nil
+}
+
+func chartBroken(err error) error {
+	return waits(v1alpha1.ConditionInitialized, "ChartBroken", "the chart is not valid: %v", err)
+}
+
+// approved returns nil where what a chart may do is what somebody approved.
+func approved(want *wanted) error {
+	if want.plan.Annotations[v1alpha1.AnnotationApproved] == want.request.Stamp() {
+		return nil
+	}
+	return waits(v1alpha1.ConditionApproved, "NotApproved", "nobody has approved this chart with these values, and what it may do (%s): %s. "+
+		"Who holds that, or may approve the plan, approves it by `kubectl annotate installplan %s %s=yes`",
+		want.request.Level(), want.request, want.plan.Name, v1alpha1.AnnotationApprove)
+}
+
+// secretValues returns the values that are kept in a Secret.
+func (r *Reconciler) secretValues(ctx context.Context, extension, namespace string) ([]byte, error) {
+	secrets := &corev1.SecretList{}
+	if err := r.Live.List(ctx, secrets, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelValues: extension}); err != nil {
+		return nil, fmt.Errorf("read the Secret with values of %s: %w", extension, err)
+	}
+	switch len(secrets.Items) {
+	case 0:
+		return nil, nil
+	case 1:
+		return secrets.Items[0].Data[v1alpha1.SecretValues], nil
+	}
+	return nil, waits(v1alpha1.ConditionInitialized, "InvalidConfig", "%d Secrets in %s have the label %s=%s: one may", len(secrets.Items),
+		namespace, v1alpha1.LabelValues, extension)
+}
+
+// operate applies what is wanted, and notes what came of it.
+func (r *Reconciler) operate(ctx context.Context, w *writer, want *wanted) (reconcile.Result, error) {
+	s, id := &w.plan.Status.InstallationStatus, want.id()
+	before, failed := isInstalled(s), v1alpha1.StateInstallFailed
+	state, condition := v1alpha1.StateInstalling, v1alpha1.ConditionInstalled
+	if before {
+		state, condition, failed = v1alpha1.StateUpgrading, v1alpha1.ConditionUpgraded, v1alpha1.StateUpgradeFailed
+	}
+	enter(s, state, r.Now())
+	s.ReleaseName, s.TargetNamespace = w.plan.Name, want.namespace
+	if err := w.write(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
+	record := &record{}
+	result, err := r.apply(ctx, want, record)
+	if logged := r.writeLog(ctx, want.namespace, w.plan.Name, record); logged != nil {
+		klog.ErrorS(logged, "write the log of an operation", "installPlan", w.plan.Name)
+	}
+	if ctx.Err() != nil { // the program stops: the next one does it again
+		return reconcile.Result{}, ctx.Err()
+	}
+	if err != nil {
+		enter(s, failed, r.Now())
+		return r.failed(w.plan, condition, id, result, err), nil
+	}
+	r.succeeded(w.plan, want, condition)
+	setAnnotation(w.plan, v1alpha1.AnnotationOperation, id)
+	return reconcile.Result{}, nil
+}
+
+// succeeded notes what is installed.
+func (r *Reconciler) succeeded(plan *v1alpha1.InstallPlan, want *wanted, condition string) {
+	s := &plan.Status.InstallationStatus
+	s.Version, s.ConfigHash = want.version.Spec.Version, configHash(plan.Spec.Config)
+	message := "version " + s.Version + " is installed"
+	say(s, v1alpha1.ConditionInstalled, true, "Installed", message, r.Now())
+	if condition == v1alpha1.ConditionUpgraded {
+		say(s, condition, true, "Upgraded", message, r.Now())
+	}
+	meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionRolledBack)
+	enter(s, v1alpha1.StateInstalled, r.Now())
+	r.mu.Lock()
+	delete(r.failures, plan.Name)
+	r.mu.Unlock()
+	r.event(plan, corev1.EventTypeNormal, condition, message)
+}
+
+// failed notes why an operation failed, and returns when it is done again: a few times if it may succeed then, and otherwise when the plan
+// asks for something else.
+func (r *Reconciler) failed(plan *v1alpha1.InstallPlan, condition, id string, result *helm.Result, err error) reconcile.Result {
+	s := &plan.Status.InstallationStatus
+	reason, transient := "Failed", false
+	var of *helm.Error
+	if errors.As(err, &of) {
+		// It has all rights that it needs: one that it is refused is not known yet to one of kube-apiserver's replicas.
+		reason, transient = string(of.Reason), of.Transient || of.Reason == helm.ReasonForbidden
+	} else {
+		transient = true // kube-apiserver refused the rights, or was away
+	}
+	say(s, condition, false, reason, err.Error(), r.Now())
+	if result != nil && result.RolledBack {
+		say(s, v1alpha1.ConditionRolledBack, true, reason, "the upgrade failed, and version "+s.Version+" runs again", r.Now())
+	}
+	r.event(plan, corev1.EventTypeWarning, reason, err.Error())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.failures[plan.Name]
+	if f.id != id {
+		f = failure{id: id}
+	}
+	if !transient || f.count >= len(retries) {
+		setAnnotation(plan, v1alpha1.AnnotationOperation, id)
+		delete(r.failures, plan.Name)
+		return reconcile.Result{}
+	}
+	after := retries[f.count]
+	f.count++
+	if r.failures == nil {
+		r.failures = map[string]failure{}
+	}
+	r.failures[plan.Name] = f
+	return reconcile.Result{RequeueAfter: after}
+}
+
+// apply runs the operation, with the rights that it needs.
+func (r *Reconciler) apply(ctx context.Context, want *wanted, record *record) (*helm.Result, error) {
+	extension := want.plan.Name
+	request, err := r.helmRequest(extension, want.namespace)
+	if err != nil {
+		return nil, err
+	}
+	request.Chart, request.Values, request.SecretValues = want.raw, want.values, want.secretValues
+	request.Operation = helm.Render
+	rendered, err := r.Helm.Run(ctx, *request, record.note)
+	if err != nil {
+		return nil, err
+	}
+	objects, hooks, unknown, err := objectsOf(r.Mapper, want.namespace, rendered.Objects)
+	if err != nil {
+		return nil, err
+	}
+	if len(unknown) > 0 {
+		return nil, &helm.Error{Reason: "UnknownKind", Transient: true, Message: "this cluster has no such kinds: " + listed(unknown)}
+	}
+	bound := want.request.Bound()
+	rights, missing := bound.ForInstallation(append(objects, hooks...))
+	if len(missing) > 0 {
+		return nil, &helm.Error{Reason: "BeyondPermissions",
+			Message: "the chart needs rights that its permissions.yaml does not ask for: " + listed(missing)}
+	}
+	// Objects of the former revision are deleted, or applied again if this one fails.
+	recorded, formerHooks, _, err := objectsOf(r.Mapper, want.namespace, rendered.Recorded)
+	if err != nil {
+		return nil, err
+	}
+	again, _ := bound.ForInstallation(append(recorded, formerHooks...))
+	rights.Add(again)
+	rights.Add(permission.ForRemoval(recorded))
+	if err := r.account(ctx, extension, want.namespace); err != nil {
+		return nil, err
+	}
+	var result *helm.Result
+	err = r.withRights(ctx, extension, want.namespace, rights, func() (err error) {
+		request.Operation, request.ID = helm.Apply, want.id()
+		request.KeepFailed = want.plan.Annotations[v1alpha1.AnnotationOnFailure] == v1alpha1.OnFailureKeep
+		result, err = r.Helm.Run(ctx, *request, record.note)
+		return err
+	})
+	return result, err
+}
+
+// withRights does something while the installer of an extension has rights.
+func (r *Reconciler) withRights(ctx context.Context, extension, namespace string, rights permission.Rights, do func() error) error {
+	// The end of ctx is no reason to leave rights behind.
+	defer func() {
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+		defer cancel()
+		if err := r.revoke(undo, extension); err != nil {
+			klog.ErrorS(err, "rights of an installer are left; they are taken away before its next operation")
+			r.mu.Lock()
+			delete(r.revoked, extension)
+			r.mu.Unlock()
+		}
+	}()
+	given, err := r.grant(ctx, extension, rights)
+	if err != nil {
+		return err
+	}
+	if err := r.awaitRights(ctx, extension, namespace, given); err != nil {
+		return err
+	}
+	return do()
+}
+
+// helmRequest returns a request for the release of an extension, with what all operations have.
+func (r *Reconciler) helmRequest(extension, namespace string) (*helm.Request, error) {
+	user, groups := installer(extension, namespace)
+	connection, err := helm.ConnectionOf(r.Config, user, groups)
+	if err != nil {
+		return nil, err
+	}
+	return &helm.Request{
+		Name: extension, Namespace: namespace, Labels: map[string]string{v1alpha1.LabelExtension: extension},
+		DropStatusOf: extensionsv1alpha1.GroupName, Cluster: connection,
+	}, nil
+}
+
+// listed names the first of some things.
+func listed[T any](of []T) string {
+	const most = 8
+	var out []string
+	for i, one := range of {
+		if i == most {
+			out = append(out, fmt.Sprintf("and %d more", len(of)-most))
+			break
+		}
+		out = append(out, fmt.Sprint(one))
+	}
+	return strings.Join(out, "; ")
+}
+
+func setAnnotation(plan *v1alpha1.InstallPlan, key, value string) {
+	if plan.Annotations == nil {
+		plan.Annotations = map[string]string{}
+	}
+	plan.Annotations[key] = value
+}
+
+func (r *Reconciler) event(plan *v1alpha1.InstallPlan, kind, reason, message string) {
+	const most = 1000 // of an event's note, in bytes
+	r.Events.Eventf(plan, nil, kind, reason, "Install", "%s", clip(message, most))
+}

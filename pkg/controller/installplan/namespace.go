@@ -1,0 +1,86 @@
+package installplan
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/helm"
+)
+
+// labelManaged marks namespaces that the platform manages.
+const labelManaged = "kubesphere.io/managed"
+
+// namespace makes the namespace of a release, where it is the extension's own. One of that name that is not the extension's is left alone:
+// it may be somebody's, and the extension's pods would have what is in it.
+func (r *Reconciler) namespace(ctx context.Context, extension, name string) error {
+	own := name == v1alpha1.ExtensionNamespace(extension)
+	is := &corev1.Namespace{}
+	err := r.Client.Get(ctx, client.ObjectKey{Name: name}, is)
+	switch {
+	case apierrors.IsNotFound(err):
+		is = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+			tenantv1beta1.LabelWorkspace: tenantv1beta1.SystemWorkspace, labelManaged: "true", v1alpha1.LabelExtension: extension}}}
+		if err := r.Client.Create(ctx, is); err != nil {
+			return fmt.Errorf("make the namespace of the extension %s: %w", extension, err)
+		}
+		return nil
+	case err != nil:
+		return err
+	case !is.DeletionTimestamp.IsZero():
+		return waitsFor(chartAgain, v1alpha1.ConditionInitialized, "NamespaceTerminating", "the namespace %s is being deleted", name)
+	case own && is.Labels[v1alpha1.LabelExtension] != extension:
+		return waitsFor(chartAgain, v1alpha1.ConditionInitialized, "NamespaceTaken",
+			"there is a namespace %s, and it is not this extension's: it has not the label %s=%s", name, v1alpha1.LabelExtension, extension)
+	}
+	return nil
+}
+
+// account makes the service account that releases of an extension are applied as.
+func (r *Reconciler) account(ctx context.Context, extension, namespace string) error {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: installerAccount(extension),
+		Labels: map[string]string{v1alpha1.LabelExtension: extension}}}
+	if err := r.Client.Create(ctx, account); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("make the service account of the installer of %s: %w", extension, err)
+	}
+	return nil
+}
+
+const (
+	// maxLog bounds the log of an operation, in bytes.
+	maxLog = 64 << 10
+	keyLog = "log"
+)
+
+// record is the log of an operation.
+type record struct{ text strings.Builder }
+
+// note writes an event of an operation.
+func (l *record) note(e helm.Event) {
+	line := e.Message
+	if e.Phase != "" {
+		line = strings.TrimSpace(string(e.Phase) + ": " + e.Message)
+	}
+	if line != "" && l.text.Len()+len(line) < maxLog {
+		l.text.WriteString(line)
+		l.text.WriteByte('\n')
+	}
+}
+
+// writeLog keeps the log of the last operation in a ConfigMap.
+func (r *Reconciler) writeLog(ctx context.Context, namespace, extension string, l *record) error {
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: extension + "-log",
+		Labels: map[string]string{v1alpha1.LabelExtension: extension}}, Data: map[string]string{keyLog: l.text.String()}}
+	err := r.Client.Create(ctx, m)
+	if apierrors.IsAlreadyExists(err) {
+		err = r.Client.Update(ctx, m)
+	}
+	return err
+}

@@ -1,0 +1,84 @@
+package installplan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/chart"
+	"kapis.dev/ks-apiserver/pkg/extension/permission"
+)
+
+// annotationHookImage begins the annotations of a chart that name images to be run before and after an operation.
+const annotationHookImage = "executor-hook-image.kubesphere.io"
+
+// RequestOf returns what the installation of a version by a plan may do, if it is approved: by its chart and by its values. A plan that
+// follows the recommended version is approved for every chart that asks for the same.
+func RequestOf(plan *v1alpha1.InstallPlan, version *v1alpha1.ExtensionVersion, raw []byte) (*permission.Request, *chart.Archive, error) {
+	archive, err := chart.Read(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	asked, err := archive.Permissions()
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &permission.Request{
+		ClusterRules: asked.Cluster, Rules: asked.Namespace, Namespace: namespaceOf(version), Values: valuesDigest(&plan.Spec),
+	}
+	if plan.Spec.UpgradeStrategy != v1alpha1.UpgradeAutomatic {
+		r.Chart = chart.Digest(raw)
+	}
+	for host := range strings.SplitSeq(plan.Annotations[v1alpha1.AnnotationUpstreams], ",") {
+		if host = strings.TrimSpace(host); host != "" {
+			r.Upstreams = append(r.Upstreams, host)
+		}
+	}
+	m, err := archive.Metadata()
+	if err != nil {
+		return nil, nil, err
+	}
+	for key, image := range m.Annotations {
+		if key == annotationHookImage || strings.HasPrefix(key, annotationHookImage+"/") {
+			r.HookImages = append(r.HookImages, image)
+		}
+	}
+	slices.Sort(r.HookImages)
+	return r, archive, nil
+}
+
+// valuesDigest returns the SHA-256 of the values of a plan, for all clusters.
+func valuesDigest(s *v1alpha1.InstallPlanSpec) string {
+	values := struct {
+		Config    string
+		Overrides map[string]string
+	}{Config: s.Config}
+	if s.ClusterScheduling != nil {
+		values.Overrides = s.ClusterScheduling.Overrides
+	}
+	text, err := json.Marshal(values)
+	if err != nil { // texts have a JSON text
+		panic(fmt.Sprintf("encode values: %v", err))
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// namespaceOf returns the namespace of the release of a version.
+func namespaceOf(v *v1alpha1.ExtensionVersion) string {
+	if v.Spec.Namespace != "" {
+		return v.Spec.Namespace
+	}
+	return v1alpha1.ExtensionNamespace(extensionOf(v))
+}
+
+// extensionOf returns the extension that a version is one of.
+func extensionOf(v *v1alpha1.ExtensionVersion) string { return v.Labels[v1alpha1.LabelExtension] }
+
+// VersionName returns the name of the ExtensionVersion of an extension. The name of an extension has no dots, so that two never have one
+// name.
+func VersionName(extension, version string) string { return fmt.Sprintf("%s-%s", extension, version) }

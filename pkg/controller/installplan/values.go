@@ -1,0 +1,100 @@
+package installplan
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"kapis.dev/ks-apiserver/pkg/chart"
+)
+
+// tagAgent is the tag of the subcharts that are for other clusters alone, and tagExtension that of those for the host.
+const (
+	tagAgent     = "agent"
+	tagExtension = "extension"
+)
+
+// Settings are the values that the platform sets in every release.
+type Settings struct {
+	// ImageRegistry is where images come from, and NodeSelector where pods run; both empty where charts decide.
+	ImageRegistry string
+	NodeSelector  map[string]string
+	// Ingress is what charts build the addresses of their pages from.
+	Ingress map[string]any
+	// Portal is the address of the platform's console.
+	Portal string
+}
+
+// hostValues returns the values of the release in the host, as YAML: those of the plan, and over them what makes a chart install its part
+// for the host and what the platform sets.
+func hostValues(config string, m *chart.Metadata, s *Settings) ([]byte, error) {
+	values, err := parseValues(config)
+	if err != nil {
+		return nil, err
+	}
+	set(values, true, "tags", tagExtension)
+	set(values, false, "tags", tagAgent)
+	for _, d := range m.Dependencies {
+		if slices.Contains(d.Tags, tagAgent) {
+			for _, condition := range strings.Split(d.Condition, ",") {
+				if path := strings.Split(strings.TrimSpace(condition), "."); path[0] != "" {
+					set(values, false, path...)
+				}
+			}
+		}
+	}
+	if s.ImageRegistry != "" {
+		set(values, s.ImageRegistry, "global", "imageRegistry")
+	}
+	if len(s.NodeSelector) > 0 {
+		set(values, s.NodeSelector, "global", "nodeSelector")
+	}
+	if len(s.Ingress) > 0 {
+		set(values, maps.Clone(s.Ingress), "global", "extension", "ingress")
+	}
+	if s.Portal != "" {
+		set(values, s.Portal, "global", "portal", "url")
+	}
+	out, err := yaml.Marshal(values)
+	if err != nil {
+		return nil, fmt.Errorf("write the values: %w", err)
+	}
+	return out, nil
+}
+
+// parseValues reads the configuration of a plan.
+func parseValues(config string) (map[string]any, error) {
+	values := map[string]any{}
+	if err := yaml.Unmarshal([]byte(strings.TrimRight(config, " \t\r\n")), &values); err != nil {
+		return nil, errors.New("the configuration is no YAML mapping: " + clip(err.Error(), 300))
+	}
+	if values == nil {
+		values = map[string]any{}
+	}
+	return values, nil
+}
+
+// set sets a value in nested mappings. What is no mapping on the way is replaced.
+func set(in map[string]any, value any, path ...string) {
+	for _, key := range path[:len(path)-1] {
+		next, ok := in[key].(map[string]any)
+		if !ok {
+			next = map[string]any{}
+			in[key] = next
+		}
+		in = next
+	}
+	in[path[len(path)-1]] = value
+}
+
+// configHash returns what existing installations note of a configuration: FNV-1a of 64 bits, in hexadecimal.
+func configHash(config string) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(config)) // it returns no error
+	return fmt.Sprintf("%x", h.Sum64())
+}

@@ -1,0 +1,199 @@
+package installplan
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	webhook "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/chart"
+	"kapis.dev/ks-apiserver/pkg/extension/permission"
+)
+
+// Path is the webhook's, as configurations of existing installations have it.
+const Path = "/mutate-kubesphere-io-v1alpha1-installplan"
+
+const (
+	// chartWait is how long a write waits for a chart. kube-apiserver waits for 10 s.
+	chartWait = 5 * time.Second
+	maxConfig = 1 << 20
+)
+
+// Webhook judges InstallPlans, and notes who approves what a chart may do: the writer of a plan, if that is a person who may. It notes it
+// for a new plan, for one whose content changes, and where the writer asks for it.
+type Webhook struct {
+	// Client reads from the cache.
+	Client client.Client
+	Charts Charts
+	// Missing returns what a user would have to hold to approve a request for a plan; nil if the user may.
+	Missing func(ctx context.Context, u authenticationv1.UserInfo, plan string, r *permission.Request) ([]rbacv1.PolicyRule, error)
+}
+
+// Handle implements webhook.Handler.
+func (h *Webhook) Handle(ctx context.Context, req webhook.Request) webhook.Response {
+	plan, old := &v1alpha1.InstallPlan{}, &v1alpha1.InstallPlan{}
+	if err := json.Unmarshal(req.Object.Raw, plan); err != nil {
+		return webhook.Errored(http.StatusBadRequest, errors.New("the InstallPlan can't be read"))
+	}
+	if req.Operation == admissionv1.Update {
+		if err := json.Unmarshal(req.OldObject.Raw, old); err != nil {
+			return webhook.Errored(http.StatusBadRequest, errors.New("the InstallPlan as it is can't be read"))
+		}
+	}
+	changes := req.Operation == admissionv1.Create || !equality.Semantic.DeepEqual(plan.Spec, old.Spec)
+	if changes {
+		if err := check(plan); err != nil {
+			return webhook.Denied(err.Error())
+		}
+	}
+	annotations := map[string]string{}
+	for k, v := range plan.Annotations {
+		annotations[k] = v
+	}
+	_, asked := annotations[v1alpha1.AnnotationApprove]
+	delete(annotations, v1alpha1.AnnotationApprove)
+	for _, key := range []string{v1alpha1.AnnotationApproved, v1alpha1.AnnotationApprovedBy} { // whoever else writes them is not believed
+		delete(annotations, key)
+		if stamp, ok := old.Annotations[key]; ok {
+			annotations[key] = stamp
+		}
+	}
+	asked = asked || annotations[v1alpha1.AnnotationUpstreams] != old.Annotations[v1alpha1.AnnotationUpstreams]
+	var warning string
+	if (changes || asked) && plan.DeletionTimestamp.IsZero() {
+		var err error
+		if warning, err = h.approve(ctx, req.UserInfo, plan, annotations); err != nil {
+			return webhook.Errored(http.StatusInternalServerError, err)
+		}
+	}
+	response := patched(req.Object.Raw, annotations)
+	if warning != "" {
+		response.Warnings = append(response.Warnings, warning)
+	}
+	return response
+}
+
+// approve notes the approval in annotations if the writer may approve, and returns what is to be told to the writer otherwise.
+func (h *Webhook) approve(ctx context.Context, u authenticationv1.UserInfo, plan *v1alpha1.InstallPlan, annotations map[string]string) (
+	warning string, err error) {
+	request, err := h.request(ctx, plan)
+	if err != nil {
+		return fmt.Sprintf("nothing is approved yet, since %v: once it can be read, approve it by the annotation %s", err,
+			v1alpha1.AnnotationApprove), nil
+	}
+	stamp := request.Stamp()
+	if annotations[v1alpha1.AnnotationApproved] == stamp {
+		return "", nil
+	}
+	missing, err := h.Missing(ctx, u, plan.Name, request)
+	if err != nil {
+		return "", fmt.Errorf("find out whether %s may approve the InstallPlan %s: %w", u.Username, plan.Name, err)
+	}
+	if len(missing) > 0 {
+		return clip(fmt.Sprintf("the InstallPlan waits for an approval by somebody who holds what the chart may do (%s): you do not hold %s",
+			request.Level(), listed(words(missing))), maxWarning), nil
+	}
+	annotations[v1alpha1.AnnotationApproved], annotations[v1alpha1.AnnotationApprovedBy] = stamp, u.Username
+	return "", nil
+}
+
+// maxWarning bounds a warning in bytes: kube-apiserver cuts longer ones.
+const maxWarning = 250
+
+// request returns what the version that a plan names may do.
+func (h *Webhook) request(ctx context.Context, plan *v1alpha1.InstallPlan) (*permission.Request, error) {
+	v := &v1alpha1.ExtensionVersion{}
+	name := VersionName(plan.Name, plan.Spec.Extension.Version)
+	if err := h.Client.Get(ctx, client.ObjectKey{Name: name}, v); err != nil {
+		return nil, fmt.Errorf("there is no ExtensionVersion %s", name)
+	}
+	ctx, cancel := context.WithTimeout(ctx, chartWait)
+	defer cancel()
+	raw, err := h.Charts.Load(ctx, v)
+	if err != nil {
+		return nil, errors.New("the chart can't be read now")
+	}
+	request, _, err := RequestOf(plan, v, raw)
+	if err != nil {
+		return nil, fmt.Errorf("the chart is not valid: %w", err)
+	}
+	return request, nil
+}
+
+// check refuses a plan that could never be done.
+func check(plan *v1alpha1.InstallPlan) error {
+	switch of := plan.Spec.Extension; {
+	case of.Name != plan.Name:
+		return fmt.Errorf("spec.extension.name is %.100q: a plan has the name of its extension, %.100q", of.Name, plan.Name)
+	case chart.CheckName(plan.Name) != nil:
+		return chart.CheckName(plan.Name)
+	case of.Version == "" || len(validation.IsDNS1123Subdomain(VersionName(plan.Name, of.Version))) > 0:
+		return fmt.Errorf("spec.extension.version is %.100q: name one of the extension's versions", of.Version)
+	}
+	configs := map[string]string{"spec.config": plan.Spec.Config}
+	if s := plan.Spec.ClusterScheduling; s != nil {
+		for cluster, config := range s.Overrides {
+			configs["spec.clusterScheduling.overrides["+cluster+"]"] = config
+		}
+	}
+	for field, config := range configs {
+		if len(config) > maxConfig {
+			return fmt.Errorf("%s has %d bytes: at most %d are expected", field, len(config), maxConfig)
+		}
+		if _, err := parseValues(config); err != nil {
+			return fmt.Errorf("%s: %w", field, err)
+		}
+	}
+	return nil
+}
+
+// words returns rules for people.
+func words(rules []rbacv1.PolicyRule) []string {
+	out := make([]string, 0, len(rules))
+	for i := range rules {
+		r := &rules[i]
+		text := strings.Join(r.Verbs, ",") + " " + strings.Join(append(r.Resources, r.NonResourceURLs...), ",")
+		if groups := strings.Join(r.APIGroups, ","); groups != "" {
+			text += " of " + groups
+		} else if len(r.APIGroups) > 0 {
+			text += " of the core group"
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// patched sets the annotations of an object, and leaves everything else as it was sent.
+func patched(raw []byte, annotations map[string]string) webhook.Response {
+	var o map[string]any
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return webhook.Errored(http.StatusBadRequest, errors.New("the InstallPlan can't be read"))
+	}
+	meta, ok := o["metadata"].(map[string]any)
+	if !ok {
+		meta = map[string]any{}
+		o["metadata"] = meta
+	}
+	if len(annotations) == 0 {
+		delete(meta, "annotations")
+	} else {
+		meta["annotations"] = annotations
+	}
+	changed, err := json.Marshal(o)
+	if err != nil {
+		return webhook.Errored(http.StatusInternalServerError, fmt.Errorf("encode the InstallPlan: %w", err))
+	}
+	return webhook.PatchResponseFromRaw(raw, changed)
+}

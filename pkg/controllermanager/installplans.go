@@ -1,0 +1,48 @@
+package controllermanager
+
+import (
+	"context"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kapis.dev/ks-apiserver/pkg/admission"
+	extensionsv1alpha1 "kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/config"
+	"kapis.dev/ks-apiserver/pkg/controller/installplan"
+	"kapis.dev/ks-apiserver/pkg/extension/permission"
+	"kapis.dev/ks-apiserver/pkg/helm"
+)
+
+// installation returns what the controller of InstallPlans needs.
+func installation(cfg *config.Config, charts installplan.Charts) installplan.Options {
+	return installplan.Options{
+		Helm:   helm.New(helm.Options{Timeout: time.Duration(cfg.HelmExecutor.Timeout), HistoryMax: cfg.HelmExecutor.HistoryMax}),
+		Charts: charts,
+		Settings: installplan.Settings{
+			ImageRegistry: cfg.Extension.ImageRegistry, NodeSelector: cfg.Extension.Nodes(), Ingress: cfg.Extension.Ingress.Values(),
+		},
+	}
+}
+
+// extensionKinds are the kinds that extensions consist of.
+func extensionKinds() (out []schema.GroupVersionKind) {
+	for _, kind := range []string{"APIService", "ExtensionEntry", "JSBundle", "ReverseProxy"} {
+		out = append(out, extensionsv1alpha1.SchemeGroupVersion.WithKind(kind))
+	}
+	return out
+}
+
+// missingToApprove returns what judges the approval of installations.
+func (w *escalationWebhook) missingToApprove(ctx context.Context, u authenticationv1.UserInfo, plan string, r *permission.Request) (
+	[]rbacv1.PolicyRule, error) {
+	if err := w.ready(); err != nil {
+		return nil, err
+	}
+	bound := r.Bound()
+	return w.guard.MissingToApprove(ctx, writer(u), &admission.Installation{
+		Plan: plan, ClusterRules: bound.Cluster, Namespace: bound.Namespace, Rules: bound.Rules, Everything: r.ForwardAuthorization,
+	})
+}
