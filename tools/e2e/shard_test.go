@@ -29,10 +29,14 @@ var (
 
 // long has the seconds of tests that take long, so that the shards end at about the same time. Every other test counts as a few.
 var long = map[string]int{
-	"TestUpgradeAndWayBack": 400, "TestRotationUnderLoad": 150, "TestARestoredBackupIsWhatAllReplicasHave": 150,
-	"TestAnInstallationOfTheChartIsServedUnchanged": 150, "TestAnExistingInstallationIsServedAsItIs": 120,
-	"TestU53TheOtherManagerGoesOn": 100, "TestU50NothingDeletedLeavesARight": 100, "TestAKilledInstanceStartsAgainAndLeavesNothing": 100,
-	"TestAnInstallationMakesASecretForTheConsole": 100, "TestKubectlIsAnsweredAsByKubeAPIServer": 100,
+	"TestUpgradeAndWayBack": 400, "TestNoAnswerShowsWhatIsHidden": 200, "TestQueriesOfManyPodsAnswerLikeThePlainModel": 150,
+	"TestAnInstallationOfTheChartIsServedUnchanged": 150, "TestU50NothingDeletedLeavesARight": 140, "TestRotationUnderLoad": 120,
+	"TestSweep": 100, "TestTheConfigurationOfAnInstallationMovesIntoASecret": 90, "TestAnExistingInstallationIsServedAsItIs": 90,
+	"TestNoBodyWritesOutsideOfItsPath": 80, "TestForgedServiceAccountTokensCostARealPodNothing": 80,
+	"TestAKilledInstanceStartsAgainAndLeavesNothing": 75, "TestAnInstallationMakesASecretForTheConsole": 75,
+	"TestARestoredBackupIsWhatAllReplicasHave": 70, "TestAggregatedQueriesThroughKubeAPIServer": 65, "TestU53TheOtherManagerGoesOn": 60,
+	"TestWhatIsLeftOfNodeShellsIsDeleted": 60, "TestAnAnswerThatGrowsIsGivenUp": 55, "TestNothingIsStoredForWhoHasNotLoggedIn": 50,
+	"TestKubectlIsAnsweredAsByKubeAPIServer": 50, "TestAdmissionPoliciesHold": 35, "TestABodyThatGrowsIsRefused": 30,
 }
 
 const fewSeconds = 6
