@@ -157,7 +157,7 @@ func (r *reader) below(full string, dir bool) (string, error) {
 		}
 	}
 	if !isPlain(clean) {
-		return "", fmt.Errorf("the chart has a file with the name %.200q: names are relative, with slashes, and without . and ..", full)
+		return "", fmt.Errorf("the chart has a file with the name %.200q: names are relative, with slashes, and have no part . or .. in them", full)
 	}
 	top, name, ok := strings.Cut(clean, "/")
 	if r.top == "" {

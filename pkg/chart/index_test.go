@@ -62,7 +62,7 @@ func TestAnIndexIsReadEntryByEntry(t *testing.T) {
 		"Helm's": twoCharts, "JSON": json, "Windows": strings.ReplaceAll(twoCharts, "\n", "\r\n"), "A document": "---\n# of ours\n" + twoCharts + "...\n",
 		"Generated first":  generated + "generated:" + last + "entries:" + strings.TrimSuffix(before, "generated:"+last),
 		"Flow":             "apiVersion: v1\ngenerated: x\nentries: " + json[len(`{"apiVersion":"v1","entries":`):len(json)-1] + "\n",
-		"Wider":            strings.ReplaceAll(strings.ReplaceAll(twoCharts, "\n  ", "\n      "), "\n      - ", "\n      - "),
+		"Wider":            strings.ReplaceAll(twoCharts, "\n  ", "\n      "),
 		"A flow in braces": "{apiVersion: v1, generated: x, entries: " + json[len(`{"apiVersion":"v1","entries":`):len(json)-1] + "}",
 	} {
 		t.Run(name, func(t *testing.T) {

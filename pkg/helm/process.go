@@ -75,7 +75,7 @@ func (p *process) run(ctx context.Context, job Job) (*Result, error) {
 
 // supervise starts the child and returns when it has ended.
 func (p *process) supervise(ctx context.Context, input []byte) (*Result, error) {
-	cmd := exec.Command(p.program[0], p.program[1:]...)
+	cmd := exec.Command(p.program[0], p.program[1:]...) //nolint:noctx // end kills it, and says why
 	// Nowhere to write to, no proxies, no credentials. The garbage collector works harder well below the bound at which the child is
 	// killed.
 	cmd.Env = []string{"HOME=/nonexistent", "TMPDIR=/nonexistent", "GOMEMLIMIT=" + strconv.Itoa(memoryLimit*3/4)}

@@ -68,8 +68,8 @@ type Extensions struct {
 
 // Reconcile makes one Extension of its versions.
 func (r *Extensions) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	if chart.CheckName(req.Name) != nil {
-		return reconcile.Result{}, nil // what a label says is not the name of an extension
+	if wrong := chart.CheckName(req.Name); wrong != nil { // what a label says is not the name of an extension
+		return reconcile.Result{}, nil //nolint:nilerr // nothing can be done
 	}
 	all := &v1alpha1.ExtensionVersionList{}
 	if err := r.Client.List(ctx, all, client.MatchingLabels{v1alpha1.LabelExtension: req.Name}); err != nil {

@@ -274,13 +274,12 @@ func (r *Reconciler) succeeded(plan *v1alpha1.InstallPlan, want *wanted, conditi
 // asks for something else.
 func (r *Reconciler) failed(plan *v1alpha1.InstallPlan, condition, id string, result *helm.Result, err error) reconcile.Result {
 	s := &plan.Status.InstallationStatus
-	reason, transient := "Failed", false
+	// kube-apiserver refused the rights, or was away.
+	reason, transient := "Failed", true
 	var of *helm.Error
 	if errors.As(err, &of) {
 		// It has all rights that it needs: one that it is refused is not known yet to one of kube-apiserver's replicas.
 		reason, transient = string(of.Reason), of.Transient || of.Reason == helm.ReasonForbidden
-	} else {
-		transient = true // kube-apiserver refused the rights, or was away
 	}
 	say(s, condition, false, reason, err.Error(), r.Now())
 	if result != nil && result.RolledBack {

@@ -51,7 +51,7 @@ func objectsOf(mapper meta.RESTMapper, namespace string, of []helm.Object) (
 		o := &of[i]
 		gvk := schema.FromAPIVersionAndKind(o.APIVersion, o.Kind)
 		p := permission.Object{Group: gvk.Group, Name: o.Name, Gives: o.Gives, Aggregates: o.Aggregates, Binds: o.Binds}
-		namespaced := false
+		var namespaced bool
 		mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 		switch d := defined[gvk.GroupKind()]; {
 		case err == nil:

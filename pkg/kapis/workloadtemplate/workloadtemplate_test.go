@@ -135,8 +135,8 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 			return rec.Result(), nil
 		}
 	}
-	switch {
-	case r.Method == http.MethodGet: // a list, of one name
+	switch r.Method {
+	case http.MethodGet: // a list, of one name
 		var found []string
 		for name, text := range w.live {
 			if strings.Contains(query, "metadata.name="+name+",type="+template) && strings.Contains(text, label) &&
@@ -145,7 +145,7 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 		}
 		_, _ = fmt.Fprintf(rec, `{"kind":"SecretList","items":[%s]}`, strings.Join(found, ","))
-	case r.Method == http.MethodDelete:
+	case http.MethodDelete:
 		_, _ = rec.WriteString(`{"kind":"Status","status":"Success"}`)
 	default:
 		_, _ = rec.Write(body)

@@ -3,7 +3,7 @@ package v2_test
 import (
 	"testing"
 
-	"kapis.dev/ks-apiserver/pkg/api/application/v2"
+	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	"kapis.dev/ks-apiserver/pkg/api/internal/crdtest"
 )
 
