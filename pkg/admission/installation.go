@@ -20,8 +20,6 @@ type Installation struct {
 	ClusterRules []rbacv1.PolicyRule
 	Namespace    string
 	Rules        []rbacv1.PolicyRule
-	// Everything says that it can't be told by rules what the chart may do, such as where it is sent callers' credentials.
-	Everything bool
 }
 
 // MissingToApprove returns what a user would have to hold to let a chart be installed; nil if the user may. Those may who hold all that
@@ -49,7 +47,7 @@ func (g *Guard) MissingToApprove(ctx context.Context, by user.Info, i *Installat
 		}
 	}
 	rules := i.ClusterRules
-	if i.Everything || g.isOfSystem(i) {
+	if g.isOfSystem(i) {
 		rules = everything()
 	}
 	missing := g.Holdings.Missing(by, cluster, rules)

@@ -43,6 +43,6 @@ func (w *escalationWebhook) missingToApprove(ctx context.Context, u authenticati
 	}
 	bound := r.Bound()
 	return w.guard.MissingToApprove(ctx, writer(u), &admission.Installation{
-		Plan: plan, ClusterRules: bound.Cluster, Namespace: bound.Namespace, Rules: bound.Rules, Everything: r.ForwardAuthorization,
+		Plan: plan, ClusterRules: bound.Cluster, Namespace: bound.Namespace, Rules: bound.Rules,
 	})
 }

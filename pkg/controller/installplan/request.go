@@ -33,11 +33,6 @@ func RequestOf(plan *v1alpha1.InstallPlan, version *v1alpha1.ExtensionVersion, r
 	if plan.Spec.UpgradeStrategy != v1alpha1.UpgradeAutomatic {
 		r.Chart = chart.Digest(raw)
 	}
-	for host := range strings.SplitSeq(plan.Annotations[v1alpha1.AnnotationUpstreams], ",") {
-		if host = strings.TrimSpace(host); host != "" {
-			r.Upstreams = append(r.Upstreams, host)
-		}
-	}
 	m, err := archive.Metadata()
 	if err != nil {
 		return nil, nil, err

@@ -70,7 +70,6 @@ func (h *Webhook) Handle(ctx context.Context, req webhook.Request) webhook.Respo
 			annotations[key] = stamp
 		}
 	}
-	asked = asked || annotations[v1alpha1.AnnotationUpstreams] != old.Annotations[v1alpha1.AnnotationUpstreams]
 	var warning string
 	if (changes || asked) && plan.DeletionTimestamp.IsZero() {
 		var err error

@@ -24,7 +24,7 @@ func TestAStampIsOfWhatIsAskedFor(t *testing.T) { // X18
 		return permission.Request{
 			ClusterRules: []rbacv1.PolicyRule{rule(words("get", "list"), words(""), words("pods")), rule(words("create"), words("apps"), words("deployments"))},
 			Rules:        []rbacv1.PolicyRule{rule(words("*"), words("shop.example.com"), words("orders"))},
-			Namespace:    "extension-shop", Upstreams: []string{"a.example.com", "b.example.com"}, HookImages: []string{"hook:1"},
+			Namespace:    "extension-shop", HookImages: []string{"hook:1", "hook:2"},
 		}
 	}
 	stamp := func(change func(*permission.Request)) string {
@@ -34,28 +34,25 @@ func TestAStampIsOfWhatIsAskedFor(t *testing.T) { // X18
 	}
 	same := stamp(func(*permission.Request) {})
 	for name, change := range map[string]func(*permission.Request){
-		"the order of rules": func(r *permission.Request) { slices.Reverse(r.ClusterRules) },
-		"the order of verbs": func(r *permission.Request) { slices.Reverse(r.ClusterRules[0].Verbs) },
-		"a rule twice":       func(r *permission.Request) { r.Rules = append(r.Rules, r.Rules[0]) },
-		"the order of hosts": func(r *permission.Request) { slices.Reverse(r.Upstreams) },
+		"the order of rules":  func(r *permission.Request) { slices.Reverse(r.ClusterRules) },
+		"the order of verbs":  func(r *permission.Request) { slices.Reverse(r.ClusterRules[0].Verbs) },
+		"a rule twice":        func(r *permission.Request) { r.Rules = append(r.Rules, r.Rules[0]) },
+		"the order of images": func(r *permission.Request) { slices.Reverse(r.HookImages) },
 	} {
 		if got := stamp(change); got != same {
 			t.Errorf("%s changes the stamp", name)
 		}
 	}
 	for name, change := range map[string]func(*permission.Request){
-		"a verb more":             func(r *permission.Request) { r.ClusterRules[0].Verbs = append(r.ClusterRules[0].Verbs, "watch") },
-		"a rule more":             func(r *permission.Request) { r.Rules = append(r.Rules, rule(words("get"), words(""), words("nodes"))) },
-		"a name less":             func(r *permission.Request) { r.Rules[0].ResourceNames = []string{"one"} },
-		"words that are joined":   func(r *permission.Request) { r.ClusterRules[0].Verbs = []string{"get,list"} },
-		"a rule for the cluster":  func(r *permission.Request) { r.ClusterRules, r.Rules = append(r.ClusterRules, r.Rules...), nil },
-		"another namespace":       func(r *permission.Request) { r.Namespace = "kube-system" },
-		"a host more":             func(r *permission.Request) { r.Upstreams = append(r.Upstreams, "c.example.com") },
-		"a host among the images": func(r *permission.Request) { r.HookImages, r.Upstreams = append(r.HookImages, r.Upstreams...), nil },
-		"credentials of callers":  func(r *permission.Request) { r.ForwardAuthorization = true },
-		"another chart":           func(r *permission.Request) { r.Chart = "digest" },
-		"other values":            func(r *permission.Request) { r.Values = "digest" },
-		"another image":           func(r *permission.Request) { r.HookImages = []string{"hook:2"} },
+		"a verb more":            func(r *permission.Request) { r.ClusterRules[0].Verbs = append(r.ClusterRules[0].Verbs, "watch") },
+		"a rule more":            func(r *permission.Request) { r.Rules = append(r.Rules, rule(words("get"), words(""), words("nodes"))) },
+		"a name less":            func(r *permission.Request) { r.Rules[0].ResourceNames = []string{"one"} },
+		"words that are joined":  func(r *permission.Request) { r.ClusterRules[0].Verbs = []string{"get,list"} },
+		"a rule for the cluster": func(r *permission.Request) { r.ClusterRules, r.Rules = append(r.ClusterRules, r.Rules...), nil },
+		"another namespace":      func(r *permission.Request) { r.Namespace = "kube-system" },
+		"another chart":          func(r *permission.Request) { r.Chart = "digest" },
+		"other values":           func(r *permission.Request) { r.Values = "digest" },
+		"another image":          func(r *permission.Request) { r.HookImages = []string{"hook:2"} },
 		"a path in place of a group": func(r *permission.Request) {
 			r.Rules[0].APIGroups, r.Rules[0].NonResourceURLs = nil, r.Rules[0].APIGroups
 		},
@@ -73,11 +70,9 @@ func TestLevels(t *testing.T) {
 	}{
 		{permission.Request{Rules: []rbacv1.PolicyRule{rule(words("*"), words("*"), words("*"))}}, permission.LevelNamespace},
 		{permission.Request{ClusterRules: []rbacv1.PolicyRule{rule(words("get"), words(""), words("nodes"))}}, permission.LevelCluster},
-		{permission.Request{Upstreams: []string{"a"}}, permission.LevelCluster},
 		{permission.Request{ClusterRules: []rbacv1.PolicyRule{rule(words("*"), words("*"), words("*"))}}, permission.LevelEverything},
 		{permission.Request{ClusterRules: []rbacv1.PolicyRule{rule(words("get"), words("*"), words("secrets"))}}, permission.LevelEverything},
 		{permission.Request{ClusterRules: []rbacv1.PolicyRule{rule(words("*"), words(rbacv1.GroupName), words("*"))}}, permission.LevelEverything},
-		{permission.Request{ForwardAuthorization: true}, permission.LevelEverything},
 	} {
 		if got := tt.r.Level(); got != tt.want {
 			t.Errorf("%v: got %s, want %s", tt.r, got, tt.want)

@@ -19,10 +19,6 @@ type Request struct {
 	ClusterRules []rbacv1.PolicyRule `json:"clusterRules,omitempty"`
 	Rules        []rbacv1.PolicyRule `json:"rules,omitempty"`
 	Namespace    string              `json:"namespace"`
-	// Upstreams are the hosts, outside of the namespace, that its APIServices, ReverseProxies and JSBundles may point to.
-	Upstreams []string `json:"upstreams,omitempty"`
-	// ForwardAuthorization is that a backend is sent callers' own credentials.
-	ForwardAuthorization bool `json:"forwardAuthorization,omitempty"`
 	// HookImages are the images that run with the installer's rights before or after an operation.
 	HookImages []string `json:"hookImages,omitempty"`
 	// Chart and Values are digests: what a chart does with its rights is what its templates and their values say. Chart is empty where any
@@ -50,8 +46,7 @@ func (r *Request) Bound() Bound {
 func (r *Request) Stamp() string {
 	c := Request{
 		ClusterRules: canonical(r.ClusterRules), Rules: canonical(r.Rules), Namespace: r.Namespace,
-		Upstreams: set(r.Upstreams), ForwardAuthorization: r.ForwardAuthorization, HookImages: set(r.HookImages),
-		Chart: r.Chart, Values: r.Values,
+		HookImages: set(r.HookImages), Chart: r.Chart, Values: r.Values,
 	}
 	text, err := json.Marshal(c)
 	if err != nil { // a struct of texts has a JSON text
@@ -128,15 +123,12 @@ var decisive = []rbacv1.PolicyRule{
 
 // Level returns how far a request reaches.
 func (r *Request) Level() Level {
-	if r.ForwardAuthorization {
-		return LevelEverything
-	}
 	for i := range decisive {
 		if ok, _ := validation.Covers(r.ClusterRules, decisive[i:i+1]); ok {
 			return LevelEverything
 		}
 	}
-	if len(r.ClusterRules) > 0 || len(r.Upstreams) > 0 {
+	if len(r.ClusterRules) > 0 {
 		return LevelCluster
 	}
 	return LevelNamespace
@@ -159,9 +151,6 @@ func (r *Request) String() string {
 			parts = append(parts, fmt.Sprintf("%s %s%s of %q %s", of.where, one.Verbs, append(one.Resources, one.NonResourceURLs...), one.APIGroups,
 				one.ResourceNames))
 		}
-	}
-	if len(r.Upstreams) > 0 {
-		parts = append(parts, fmt.Sprintf("requests to %q", r.Upstreams))
 	}
 	if len(r.HookImages) > 0 {
 		parts = append(parts, fmt.Sprintf("images of hooks %q", r.HookImages))

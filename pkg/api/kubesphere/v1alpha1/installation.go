@@ -11,8 +11,6 @@ const (
 	AnnotationApprovedBy = "kapis.dev/approved-by"
 	// AnnotationApprove asks, with any value, for the approval by who writes it. It is not stored.
 	AnnotationApprove = "kapis.dev/approve"
-	// AnnotationUpstreams are the hosts, with commas between them, that objects of the extension may point to besides its own Services.
-	AnnotationUpstreams = "kapis.dev/upstreams"
 	// AnnotationRetry repeats, with each new value, an operation that failed, or one that succeeded.
 	AnnotationRetry = "kapis.dev/retry"
 	// AnnotationOnFailure leaves a failed upgrade as it is where it is OnFailureKeep; else the former version is applied again.
