@@ -20,6 +20,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/admission"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	kubespherev1alpha1 "kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/authz"
 )
 
@@ -65,8 +66,11 @@ func writer(u authenticationv1.UserInfo) user.Info {
 	return &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: own(u.Groups), Extra: extra}
 }
 
+// own returns groups without the synthetic ones. That of an installer of an extension stays: its rights exist for one operation.
 func own(groups []string) []string {
-	return slices.DeleteFunc(slices.Clone(groups), func(g string) bool { return strings.HasPrefix(g, iamv1beta1.SyntheticGroupPrefix) })
+	return slices.DeleteFunc(slices.Clone(groups), func(g string) bool {
+		return strings.HasPrefix(g, iamv1beta1.SyntheticGroupPrefix) && !strings.HasPrefix(g, kubespherev1alpha1.InstallerGroupPrefix)
+	})
 }
 
 // native asks kube-apiserver about the rights of callers that are no Users, such as service accounts.

@@ -53,7 +53,8 @@ type Object struct {
 	// Hook says that the object is one of a hook, CRD that it is in crds/.
 	Hook bool `json:"hook,omitempty"`
 	CRD  bool `json:"crd,omitempty"`
-	// Gives are the rules of a role of Kubernetes, Aggregates says that it takes more from others, and Binds is the role that a binding gives.
+	// Gives are the rules of a role or a role template, of Kubernetes or of this platform, Aggregates says that it takes more from others, and
+	// Binds is the role that a binding gives.
 	Gives      []rbacv1.PolicyRule `json:"gives,omitempty"`
 	Aggregates bool                `json:"aggregates,omitempty"`
 	Binds      *rbacv1.RoleRef     `json:"binds,omitempty"`

@@ -34,6 +34,11 @@ kind: ClusterRole
 metadata: {name: {{ .Release.Name }}-pods}
 rules: [{apiGroups: [""], resources: [nodes], verbs: [get]}]
 ---
+apiVersion: iam.kubesphere.io/v1beta1
+kind: RoleTemplate
+metadata: {name: {{ .Release.Name }}-view, labels: {iam.kubesphere.io/scope: global}}
+spec: {rules: [{apiGroups: [shop.example.com], resources: [orders], verbs: [get, list]}]}
+---
 apiVersion: extensions.kubesphere.io/v1alpha1
 kind: APIService
 metadata: {name: v1.{{ .Release.Name }}.example.com}
@@ -52,8 +57,8 @@ metadata: {name: NOT-VALID}
 const shopPermissions = `kind: ClusterRole
 rules:
 - {apiGroups: [""], resources: [nodes], verbs: [get]}
-- {apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles], verbs: [create, get, update, patch, delete]}
-- {apiGroups: [extensions.kubesphere.io], resources: ["*"], verbs: ["*"]}
+- {apiGroups: [rbac.authorization.k8s.io, iam.kubesphere.io], resources: [clusterroles, roletemplates], verbs: [create, get, update, patch, delete]}
+- {apiGroups: [extensions.kubesphere.io, shop.example.com], resources: ["*"], verbs: ["*"]}
 `
 
 // push makes a version of an extension, as somebody does who has its chart on the desk.
@@ -137,6 +142,7 @@ func TestAnExtensionIsInstalledUpgradedAndRemoved(t *testing.T) {
 		a.answers(t, web, `"greeting":"hello"`, `"kubesphere.io/extension-ref":"`+name+`"`)
 		a.answers(t, service, `"state":"Available"`) // whatever the chart says
 		a.must(t, http.StatusOK, http.MethodGet, role, nil)
+		a.answers(t, "/apis/iam.kubesphere.io/v1beta1/roletemplates/"+name+"-view", "shop.example.com")
 		for _, kind := range []string{"clusterroles", "clusterrolebindings"} {
 			a.must(t, http.StatusNotFound, http.MethodGet, "/apis/rbac.authorization.k8s.io/v1/"+kind+"/kubesphere:"+name+":helm-executor", nil)
 		}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/extension/permission"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
@@ -34,7 +35,7 @@ func installer(extension, namespace string) (user string, groups []string) {
 }
 
 func installerAccount(extension string) string { return "helm-executor." + extension }
-func installerGroup(extension string) string   { return "kapis:extension:" + extension }
+func installerGroup(extension string) string   { return v1alpha1.InstallerGroupPrefix + extension }
 func installerRole(extension string) string    { return "kubesphere:" + extension + ":helm-executor" }
 
 // objectsOf returns the objects of a release as kube-apiserver authorizes them, with those of hooks apart. Kinds that the chart itself

@@ -5,9 +5,12 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/component-helpers/auth/rbac/validation"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
 // Bound is what an operation stays within.
@@ -33,10 +36,10 @@ type Object struct {
 	Group, Resource string
 	// Namespace is empty for an object of the cluster.
 	Namespace, Name string
-	// Gives are the rules of a Role or ClusterRole of Kubernetes. Aggregates says that a ClusterRole takes rules from others.
+	// Gives are the rules of a role or a role template, of Kubernetes or of this platform. Aggregates says that it takes rules from others.
 	Gives      []rbacv1.PolicyRule
 	Aggregates bool
-	// Binds is the role that a RoleBinding or ClusterRoleBinding of Kubernetes gives.
+	// Binds is the role that a binding gives.
 	Binds *rbacv1.RoleRef
 }
 
@@ -74,13 +77,17 @@ func (r Rights) Add(other Rights) {
 //
 // Creating is a right on the kind, since a name does not count there; everything else is one on the object. A role is written, and bound,
 // by who holds what it gives: so its rules are among the rights if the bound covers them, and otherwise the verbs escalate and bind if it
-// covers those.
+// covers those. Roles and templates of this platform are written by who may escalate on them: that is among the rights if the bound covers
+// what they give, or the verb.
 func (b *Bound) ForInstallation(objects []Object) (Rights, []Need) {
 	o := operation{bound: b, needs: map[Need]bool{}, held: Rights{}}
 	own := map[roleKey]bool{} // roles of the chart whose rules are held
 	for i := range objects {
-		if role := &objects[i]; role.Group == rbacv1.GroupName && o.holds(role) {
-			own[roleKey{role.Resource, role.Namespace, role.Name}] = true
+		switch role := &objects[i]; role.Group {
+		case rbacv1.GroupName:
+			own[roleKey{role.Resource, role.Namespace, role.Name}] = o.holds(role)
+		case iamv1beta1.GroupName:
+			o.mayGive(role)
 		}
 	}
 	for i := range objects {
@@ -91,8 +98,8 @@ func (b *Bound) ForInstallation(objects []Object) (Rights, []Need) {
 		}
 		if r := object.Binds; r != nil {
 			bound := keyOf(r, object.Namespace)
-			if !own[bound] {
-				o.need(&Object{Group: rbacv1.GroupName, Resource: bound.resource, Namespace: object.Namespace}, "bind", r.Name)
+			if object.Group != rbacv1.GroupName || !own[bound] {
+				o.need(&Object{Group: object.Group, Resource: bound.resource, Namespace: object.Namespace}, "bind", r.Name)
 			}
 		}
 	}
@@ -115,10 +122,11 @@ type roleKey struct{ resource, namespace, name string }
 
 // keyOf returns the role that a binding in a namespace gives.
 func keyOf(r *rbacv1.RoleRef, namespace string) roleKey {
+	k := roleKey{resource: strings.ToLower(r.Kind) + "s", name: r.Name}
 	if r.Kind == "Role" {
-		return roleKey{"roles", namespace, r.Name}
+		k.namespace = namespace
 	}
-	return roleKey{resource: "clusterroles", name: r.Name}
+	return k
 }
 
 // operation collects what is needed. Without a bound, everything is allowed.
@@ -154,6 +162,18 @@ func (o *operation) holds(role *Object) bool {
 	}
 	o.held[role.Namespace] = append(o.held[role.Namespace], role.Gives...)
 	return true
+}
+
+// mayGive notes the right to write a role or a template of this platform, which gives rules to others.
+func (o *operation) mayGive(role *Object) {
+	if len(role.Gives) == 0 && !role.Aggregates {
+		return
+	}
+	if role.Aggregates || !o.bound.covers(role.Namespace, role.Gives...) {
+		o.need(role, "escalate", role.Name)
+		return
+	}
+	o.needs[Need{role.Namespace, "escalate", role.Group, role.Resource, role.Name}] = true
 }
 
 // rule returns a need as a rule.

@@ -131,6 +131,40 @@ func TestAnOperationGetsWhatItsObjectsNeed(t *testing.T) { // X21
 	}
 }
 
+func TestAnExtensionGivesUsersWhatWasApproved(t *testing.T) { // X21
+	const iam = "iam.kubesphere.io"
+	b := (&permission.Request{Namespace: "shop", ClusterRules: []rbacv1.PolicyRule{
+		rule(words("create", "delete", "get", "patch", "update"), words(iam, "extensions.kubesphere.io"), words("*")), rule(words("get"), words(""), words("nodes")),
+		rule(words("*"), words("shop.example.com"), words("*")),
+	}}).Bound()
+	template := func(name string, gives ...rbacv1.PolicyRule) permission.Object {
+		return permission.Object{Group: iam, Resource: "roletemplates", Name: name, Gives: gives}
+	}
+	rights, missing := b.ForInstallation([]permission.Object{
+		template("own", rule(words("get"), words("shop.example.com"), words("orders"))),
+		template("within", rule(words("get"), words(""), words("nodes"))),
+		template("beyond", rule(words("get"), words("shop.example.com", ""), words("secrets"))),
+		template("paths", rbacv1.PolicyRule{Verbs: words("get"), NonResourceURLs: words("/proxy/*")}),
+		{Group: iam, Resource: "globalroles", Name: "all", Aggregates: true},
+		{Group: iam, Resource: "globalrolebindings", Name: "root", Binds: &rbacv1.RoleRef{APIGroup: iam, Kind: "GlobalRole", Name: "platform-admin"}},
+	})
+	for name, want := range map[string]bool{"own": true, "within": true, "beyond": false, "paths": false} {
+		if got := covered(rights, "", rule(words("escalate"), words(iam), words("roletemplates"), name)); got != want {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+		if lacks := slices.Contains(missing, permission.Need{Verb: "escalate", Group: iam, Resource: "roletemplates", Name: name}); lacks == want {
+			t.Errorf("%s is missing: %v", name, lacks)
+		}
+	}
+	for _, want := range []permission.Need{
+		{Verb: "escalate", Group: iam, Resource: "globalroles", Name: "all"}, {Verb: "bind", Group: iam, Resource: "globalroles", Name: "platform-admin"},
+	} {
+		if !slices.Contains(missing, want) {
+			t.Errorf("%v is not missing: %v", want, missing)
+		}
+	}
+}
+
 func TestARemovalNeedsNoApproval(t *testing.T) { // X21, X27
 	rights := permission.ForRemoval([]permission.Object{{Group: "apps", Resource: "deployments", Namespace: "shop", Name: "web"}})
 	if !covered(rights, "shop", rule(words("get", "delete"), words("apps"), words("deployments"), "web")) {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
@@ -136,6 +137,16 @@ func recorded(rel *release.Release) (out []helm.Object, err error) {
 	return out, err
 }
 
+// platformRole has the fields of roles, bindings and templates of iam.kubesphere.io.
+type platformRole struct {
+	Rules     []rbacv1.PolicyRule `json:"rules,omitempty"`
+	Templates map[string]any      `json:"aggregationRoleTemplates,omitempty"`
+	RoleRef   *rbacv1.RoleRef     `json:"roleRef,omitempty"`
+	Spec      struct {
+		Rules []rbacv1.PolicyRule `json:"rules,omitempty"`
+	} `json:"spec,omitempty"`
+}
+
 // objectOf returns an object, with the rights that it gives, and the kind that it adds.
 func objectOf(u *unstructured.Unstructured) (helm.Object, error) {
 	o := helm.Object{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
@@ -143,6 +154,7 @@ func objectOf(u *unstructured.Unstructured) (helm.Object, error) {
 	var role rbacv1.ClusterRole // a Role has the same fields, but one
 	var binding rbacv1.RoleBinding
 	var crd apiextensionsv1.CustomResourceDefinition
+	var ours platformRole
 	switch gk := u.GroupVersionKind().GroupKind(); {
 	case gk.Group == rbacv1.GroupName && strings.HasSuffix(gk.Kind, "Role"):
 		into = &role
@@ -150,6 +162,8 @@ func objectOf(u *unstructured.Unstructured) (helm.Object, error) {
 		into = &binding
 	case gk.Group == apiextensionsv1.GroupName && gk.Kind == "CustomResourceDefinition":
 		into = &crd
+	case gk.Group == iamv1beta1.GroupName:
+		into = &ours
 	default:
 		return o, nil
 	}
@@ -161,6 +175,8 @@ func objectOf(u *unstructured.Unstructured) (helm.Object, error) {
 		o.Gives, o.Aggregates = role.Rules, role.AggregationRule != nil
 	case &binding:
 		o.Binds = &binding.RoleRef
+	case &ours:
+		o.Gives, o.Aggregates, o.Binds = append(ours.Rules, ours.Spec.Rules...), ours.Templates != nil, ours.RoleRef
 	case &crd:
 		o.Defines = &helm.Definition{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind, Resource: crd.Spec.Names.Plural,
 			Namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped}
