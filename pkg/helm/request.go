@@ -51,6 +51,9 @@ type Request struct {
 	// Values is a YAML mapping; SecretValues another one, merged over it.
 	Values       []byte `json:"values,omitempty"`
 	SecretValues []byte `json:"secretValues,omitempty"`
+	// GivesDigest is Result.GivesDigest of Render. Where it is set, Apply changes nothing if the chart renders other roles, role templates or
+	// bindings now: its templates may be written to do so.
+	GivesDigest string `json:"givesDigest,omitempty"`
 	// Labels are set on all objects, hooks and CustomResourceDefinitions too, over those of the chart; selectors and templates of pods
 	// don't get them.
 	Labels map[string]string `json:"labels,omitempty"`

@@ -17,6 +17,8 @@ type Result struct {
 	// Objects are those that Render found, in the order in which they are applied, CustomResourceDefinitions of crds/ first; for Status, those
 	// of the record.
 	Objects []Object `json:"objects,omitempty"`
+	// GivesDigest is that of the roles, templates and bindings that Render found, for Request.GivesDigest.
+	GivesDigest string `json:"givesDigest,omitempty"`
 	// Recorded are the objects of former revisions that Apply may have to delete, or to apply again: for Render.
 	Recorded []Object `json:"recorded,omitempty"`
 	// Manifest is the YAML that Render made, with digests for the data of Secrets and without what the values have.

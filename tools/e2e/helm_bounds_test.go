@@ -267,6 +267,37 @@ func TestAReleaseOfKindsThatAreGoneIsUninstalled(t *testing.T) {
 	}
 }
 
+// X21: what is judged as it is rendered is what is applied: a chart that gives something else each time is not.
+func TestAChartThatGivesSomethingElseEachTimeIsNotApplied(t *testing.T) {
+	r := newHelmRelease(t, helm.Options{})
+	role := func(resource string) string {
+		return `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: a}
+rules: [{apiGroups: [""], resources: [` + resource + `], verbs: [get]}]
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: a}
+stringData: {password: {{ randAlphaNum 20 }}}
+`
+	}
+	for resource, applied := range map[string]bool{"pods": true, `"{{ randAlphaNum 20 | lower }}"`: false} {
+		q := apply(packChart(t, "1.0.0", map[string]string{"templates/a.yaml": role(resource)}), "")
+		q.Operation = helm.Render
+		q.GivesDigest, q.Operation = r.must(q).GivesDigest, helm.Apply
+		if q.GivesDigest == "" {
+			t.Fatal("rendering says nothing of what the chart gives")
+		}
+		_, err := r.run(t.Context(), q)
+		var e *helm.Error
+		if refused := errors.As(err, &e) && e.Reason == helm.ReasonInvalid; refused == applied || applied && err != nil {
+			t.Errorf("%s: %v", resource, err)
+		}
+	}
+}
+
 // X21, X40: objects are applied with the impersonated user's rights alone, and no content of values is in an error, an event or a rendered manifest.
 func TestARequestHasItsUsersRightsAndKeepsItsSecrets(t *testing.T) {
 	r := newHelmRelease(t, helm.Options{})

@@ -345,7 +345,8 @@ func (r *Reconciler) apply(ctx context.Context, want *wanted, record *record) (*
 	}
 	var result *helm.Result
 	err = r.withRights(ctx, extension, want.namespace, rights, func() (err error) {
-		request.Operation, request.ID = helm.Apply, want.id()
+		// What the chart gives was judged as it was rendered first, and templates may render something else each time.
+		request.Operation, request.ID, request.GivesDigest = helm.Apply, want.id(), rendered.GivesDigest
 		request.KeepFailed = want.plan.Annotations[v1alpha1.AnnotationOnFailure] == v1alpha1.OnFailureKeep
 		result, err = r.Helm.Run(ctx, *request, record.note)
 		return err

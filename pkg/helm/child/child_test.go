@@ -17,10 +17,47 @@ import (
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
+// X21: what a chart gives has one digest, in whatever order and with whatever else it is rendered.
+func TestWhatAChartGivesHasADigest(t *testing.T) {
+	const role, binding = `{kind: ClusterRole, apiVersion: rbac.authorization.k8s.io/v1, metadata: {name: a}, rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]}`,
+		`{kind: RoleBinding, apiVersion: rbac.authorization.k8s.io/v1, metadata: {name: a, namespace: shop}, roleRef: {kind: ClusterRole, name: a}}`
+	const template = `{kind: RoleTemplate, apiVersion: iam.kubesphere.io/v1beta1, metadata: {name: a}, spec: {rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]}}`
+	digestOf := func(docs ...string) (digest string) {
+		t.Helper()
+		p := &postRenderer{rendered: func() {}, given: func(d string) error { digest = d; return nil }}
+		if _, err := p.Run(bytes.NewBufferString(strings.Join(docs, "\n---\n"))); err != nil {
+			t.Fatal(err)
+		}
+		return digest
+	}
+	base := digestOf(role, binding, template)
+	for claim, docs := range map[string][]string{
+		"another order":   {template, role, binding},
+		"a random Secret": {role, binding, template, `{kind: Secret, apiVersion: v1, metadata: {name: a}, stringData: {a: random}}`},
+		"a List":          {`{kind: List, apiVersion: v1, items: [` + role + `, ` + binding + `]}`, template},
+	} {
+		if digestOf(docs...) != base {
+			t.Errorf("%s is another digest", claim)
+		}
+	}
+	for claim, docs := range map[string][]string{
+		"a wider role":       {strings.Replace(role, "pods", "secrets", 1), binding, template},
+		"a wider template":   {role, binding, strings.Replace(template, "verbs: [get]", "verbs: ['*']", 1)},
+		"another role":       {role, strings.Replace(binding, "name: a}}", "name: cluster-admin}}", 1), template},
+		"another namespace":  {role, strings.Replace(binding, "namespace: shop", "namespace: mail", 1), template},
+		"a template more":    {role, binding, template, strings.Replace(template, "name: a", "name: b", 1)},
+		"in a List of Lists": {role, binding, `{kind: List, apiVersion: v1, items: [{kind: List, apiVersion: v1, items: [` + strings.Replace(template, "pods", "secrets", 1) + `]}]}`},
+	} {
+		if digestOf(docs...) == base {
+			t.Errorf("%s has the same digest", claim)
+		}
+	}
+}
+
 // X19: labels are ours on all objects, also on those of lists, and nowhere below; states of extension kinds are left out.
 func TestLabelsAndStatesAreOurs(t *testing.T) {
 	p := &postRenderer{labels: map[string]string{"kubesphere.io/extension-ref": "shop", "p-yes": "true"}, dropStatusOf: "extensions.kubesphere.io",
-		rendered: func() {}, definition: func(string) error { return nil }}
+		rendered: func() {}, definition: func(string) error { return nil }, given: func(string) error { return nil }}
 	const ours = `{kubesphere.io/extension-ref: shop, p-yes: "true"}`
 	for in, want := range map[string]string{
 		`{kind: ConfigMap, apiVersion: v1, metadata: {name: a, labels: {p-yes: x, o: p}}, data: {count: "1e3", "yes": "no"}}`: `{kind: ConfigMap, apiVersion: v1,

@@ -32,7 +32,8 @@ type operation struct {
 	client      *kube.Client
 	definitions *definitions
 
-	rendered bool // the templates of the chart have been executed
+	given    string // the digest of what the rendered objects give
+	rendered bool   // the templates of the chart have been executed
 }
 
 func newOperation(job helm.Job, l *lines) (*operation, error) {
@@ -122,6 +123,14 @@ func (o *operation) renderer(ctx context.Context) *postRenderer {
 		rendered: func() {
 			o.rendered = true
 			o.lines.phase(helm.PhaseApplying)
+		},
+		given: func(digest string) error {
+			o.given = digest
+			if want := o.Request.GivesDigest; want != "" && want != digest {
+				return fault(helm.ReasonInvalid, "the chart renders other roles, role templates or bindings each time: what they give can't be"+
+					" checked")
+			}
+			return nil
 		},
 		definition: func(manifest string) error {
 			u, err := decode(manifest)

@@ -2,15 +2,18 @@ package child
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"helm.sh/helm/v4/pkg/kube"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/kustomize/kyaml/kio"
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
@@ -23,11 +26,16 @@ type postRenderer struct {
 	definition func(manifest string) error
 	// rendered is called first.
 	rendered func()
+	// given is called at the end with the digest of what the objects give: roles, templates and bindings.
+	given func(digest string) error
+
+	giving []helm.Object
 }
 
 // Run implements the SDK's interface.
 func (p *postRenderer) Run(in *bytes.Buffer) (*bytes.Buffer, error) {
 	p.rendered()
+	p.giving = nil
 	nodes, err := kio.ParseAll(in.String())
 	if err != nil {
 		return nil, refused(helm.ReasonInvalid, fmt.Errorf("read the rendered manifests: %w", err))
@@ -37,11 +45,47 @@ func (p *postRenderer) Run(in *bytes.Buffer) (*bytes.Buffer, error) {
 			return nil, err
 		}
 	}
+	if err := p.given(givenDigest(p.giving)); err != nil {
+		return nil, err
+	}
 	out, err := kio.StringAll(nodes)
 	if err != nil {
 		return nil, err
 	}
 	return bytes.NewBufferString(out), nil
+}
+
+// gives notes what an object gives.
+func (p *postRenderer) gives(n *kyaml.RNode) error {
+	text, err := n.String()
+	if err != nil {
+		return err
+	}
+	u, err := decode(text)
+	if err != nil || u == nil {
+		return refused(helm.ReasonInvalid, err)
+	}
+	one, err := objectOf(u)
+	p.giving = append(p.giving, one)
+	return err
+}
+
+// givenDigest returns the SHA-256 of what objects give, in any order.
+func givenDigest(objects []helm.Object) string {
+	var texts []string
+	for i := range objects {
+		text, err := json.Marshal(&objects[i])
+		if err != nil { // texts have a JSON text
+			panic(fmt.Sprintf("encode an object: %v", err))
+		}
+		texts = append(texts, string(text))
+	}
+	slices.Sort(texts)
+	all, err := json.Marshal(texts)
+	if err != nil {
+		panic(fmt.Sprintf("encode objects: %v", err))
+	}
+	return digest(string(all))
 }
 
 // change changes one object, or the objects of a List.
@@ -84,6 +128,11 @@ func (p *postRenderer) change(n *kyaml.RNode, depth int) error {
 			if err := n.PipeE(kyaml.Clear("status")); err != nil {
 				return err
 			}
+		}
+	}
+	if group == rbacv1.GroupName || group == iamv1beta1.GroupName {
+		if err := p.gives(n); err != nil {
+			return err
 		}
 	}
 	if group == crdGroup && n.GetKind() == crdKind {

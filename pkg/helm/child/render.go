@@ -79,7 +79,7 @@ func (o *operation) render(ctx context.Context) (*helm.Result, error) {
 	if result.Recorded, err = former(all); err != nil {
 		return nil, err
 	}
-	result.Manifest = shown.String()
+	result.Manifest, result.GivesDigest = shown.String(), o.given
 	return result, nil
 }
 
