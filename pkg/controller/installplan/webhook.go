@@ -55,7 +55,7 @@ func (h *Webhook) Handle(ctx context.Context, req webhook.Request) webhook.Respo
 	changes := req.Operation == admissionv1.Create || !equality.Semantic.DeepEqual(plan.Spec, old.Spec)
 	if changes {
 		if err := check(plan); err != nil {
-			return webhook.Denied(err.Error())
+			return webhook.Errored(http.StatusUnprocessableEntity, err)
 		}
 	}
 	annotations := map[string]string{}

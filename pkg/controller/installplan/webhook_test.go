@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -152,7 +153,7 @@ func TestAPlanThatCanNotBeDoneIsRefused(t *testing.T) { // X20, X22
 		p := good()
 		change(p)
 		response, _ := written(t, h, "ann", nil, p)
-		if response.Allowed || !strings.Contains(response.Result.Message, field) {
+		if response.Allowed || response.Result.Code != http.StatusUnprocessableEntity || !strings.Contains(response.Result.Message, field) {
 			t.Errorf("%s: %v %v", field, response.Allowed, response.Result)
 		}
 		// One that is there can be changed in everything else, and be deleted.
