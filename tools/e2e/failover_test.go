@@ -193,6 +193,7 @@ func TestU53TheOtherManagerGoesOn(t *testing.T) {
 		}
 		eventually(t, "the webhook refuses", refused("climbed"))
 	})
+	step(t, "an extension is being installed", func(t *testing.T) { beginInstallation(t, root) })
 	var was string
 	var killed time.Time
 	step(t, "the leader is killed", func(t *testing.T) {
@@ -235,6 +236,7 @@ func TestU53TheOtherManagerGoesOn(t *testing.T) {
 		}
 		t.Logf("the controllers were back %v after the leader was killed", time.Since(killed).Round(100*time.Millisecond))
 	})
+	step(t, "the other finishes the installation", func(t *testing.T) { finishedInstallation(t, root) })
 	step(t, "uninstalled under way, nothing of it is in the way", func(t *testing.T) {
 		run(t, "uninstall.sh")
 		for _, m := range replicas {
