@@ -176,7 +176,7 @@ func objectOf(u *unstructured.Unstructured) (helm.Object, error) {
 	case &binding:
 		o.Binds = &binding.RoleRef
 	case &ours:
-		o.Gives, o.Aggregates, o.Binds = append(ours.Rules, ours.Spec.Rules...), ours.Templates != nil, ours.RoleRef
+		o.Gives, o.Aggregates, o.Binds = slices.Concat(ours.Rules, ours.Spec.Rules), ours.Templates != nil, ours.RoleRef
 	case &crd:
 		o.Defines = &helm.Definition{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind, Resource: crd.Spec.Names.Plural,
 			Namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped}
