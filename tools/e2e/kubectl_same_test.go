@@ -250,6 +250,7 @@ var replacements = []struct {
 	{`milliseconds=\d+`, "milliseconds=N", "how long it took"},
 	{`(?m)[ \t]*\b(\d+[dhm])*\d+[dhms]( ago|\b)[ \t]*`, " AGE ", "ages, with the blanks that pad their column"},
 	{`Content-Length: \d+`, "Content-Length: N", "a table has ages, of different length"},
+	{`\[truncated \d+ chars\]`, "[truncated]", "the same, in what -v=8 shows of a body"},
 	{`(?m)AGE +`, "AGE ", "the padding of that column's head"},
 	{`[ \t]*\b10\.\d+\.\d+\.\d+\b[ \t]*`, " IP ", "addresses of pods and services, with the blanks that pad their column"},
 	{`(?m)(CLUSTER-IP|IP) +`, "$1 ", "the padding of that column's head"},

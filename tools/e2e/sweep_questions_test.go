@@ -140,19 +140,17 @@ func (w *sweep) discover(t *testing.T) {
 		t.Fatalf("%d kinds", len(w.kinds))
 	}
 	for _, k := range w.kinds {
-		if w.names[k.Resource] == "" { // a kind of another group may have the name, and objects
-			w.names[k.Resource] = "none"
-		}
+		w.names[k.GroupResource().String()] = "none"
 		if !k.listed || k.namespaced {
 			continue
 		}
 		if l, err := w.client.Resource(k.GroupVersionResource).List(t.Context(), metav1.ListOptions{Limit: 1}); err != nil {
 			t.Fatal(err)
 		} else if len(l.Items) == 1 {
-			w.names[k.Resource] = l.Items[0].GetName()
+			w.names[k.GroupResource().String()] = l.Items[0].GetName()
 		}
 	}
-	w.names["users"] = "admin"
+	w.names["users.iam.kubesphere.io"] = "admin"
 }
 
 // path is where a kind is served below a root: /apis or /kapis.
@@ -267,7 +265,7 @@ func (w *sweep) nameOf(v visitor, k kind) string {
 	case "workspaceroles", "workspacerolebindings":
 		return v.ids["workspace"] + "-admin"
 	}
-	return w.names[k.Resource]
+	return w.names[k.GroupResource().String()]
 }
 
 // passedOn asks for a kind at kube-apiserver's own paths.
