@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kapis.dev/ks-apiserver/pkg/helm"
+	"kapis.dev/ks-apiserver/tools/pace"
 )
 
 // A child in these tests is this program with the argument "child" and what it does.
@@ -44,7 +44,6 @@ func child(does string) {
 	switch does {
 	case "work":
 		message("begin")
-		time.Sleep(20 * time.Millisecond)
 		write(helm.Line{Done: true, Result: &helm.Result{Manifest: job.Request.Name}})
 	case "tell":
 		message("%q %q", os.Environ(), os.Args)
@@ -135,48 +134,52 @@ func TestRequestsThatAreNotValidStartNothing(t *testing.T) {
 
 // X15: at most four operations run at once, and one of a release.
 func TestOperationsAreBounded(t *testing.T) {
-	e := executor("work", helm.Options{})
-	var all atomic.Int32
-	var of [7]atomic.Int32
-	var wg sync.WaitGroup
-	for i := range 21 {
-		wg.Go(func() {
-			mine := &of[i%7]
-			name := "r" + strconv.Itoa(i%7)
-			result, err := e.Run(t.Context(), request(name), func(helm.Event) {
-				if n := all.Add(1); n > 4 {
-					t.Errorf("%d at once", n)
-				}
-				if n := mine.Add(1); n > 1 {
-					t.Errorf("%d of one release at once", n)
-				}
-				// The child works on for a while after its event, and the next one's is later than its end.
-				mine.Add(-1)
-				all.Add(-1)
-			})
-			if err != nil || result.Manifest != name {
-				t.Errorf("%+v, %v", result, err)
+	e := executor("stay", helm.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	begun := make(chan struct{})
+	for _, name := range []string{"a", "b", "c", "d"} {
+		running.Go(func() {
+			if _, err := e.Run(ctx, request(name), func(helm.Event) { begun <- struct{}{} }); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %v", name, err)
 			}
 		})
 	}
-	wg.Wait()
-	// One that waits for its turn can be given up.
-	busy := executor("stay", helm.Options{})
-	ctx, cancel := context.WithCancel(t.Context())
-	begun := make(chan struct{})
-	wg.Go(func() {
-		if _, err := busy.Run(ctx, request("a"), func(helm.Event) { close(begun) }); !errors.Is(err, context.Canceled) {
+	for range 4 {
+		<-begun
+	}
+	// Neither a fifth one nor a second one of a release begins while these run, and one that waits for its turn can be given up.
+	given, stop := context.WithTimeout(t.Context(), 2*time.Second)
+	defer stop()
+	var waiting sync.WaitGroup
+	for _, name := range []string{"a", "e"} {
+		waiting.Go(func() {
+			if _, err := e.Run(given, request(name), func(helm.Event) { t.Errorf("%s begins", name) }); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	waiting.Wait()
+	cancel()
+	running.Wait()
+	// One of a release waits for the one before it, also where there is room for more.
+	first, end := context.WithCancel(t.Context())
+	running.Go(func() {
+		if _, err := e.Run(first, request("a"), func(helm.Event) { begun <- struct{}{} }); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})
 	<-begun
-	second, give := context.WithCancel(t.Context())
-	give()
-	if _, err := busy.Run(second, request("a"), nil); !errors.Is(err, context.Canceled) {
+	short, stopped := context.WithTimeout(t.Context(), time.Second)
+	defer stopped()
+	if _, err := e.Run(short, request("a"), func(helm.Event) { t.Error("a second one of a release begins") }); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
-	cancel()
-	wg.Wait()
+	end()
+	running.Wait()
+	if result, err := executor("work", helm.Options{}).Run(t.Context(), request("a"), func(helm.Event) {}); err != nil || result.Manifest != "a" {
+		t.Errorf("%+v, %v", result, err)
+	}
 }
 
 // X15: a child that takes too long, says too much or nothing, or breaks, ends, and its reason is told.
@@ -252,11 +255,14 @@ func TestAChildDiesWithItsParent(t *testing.T) {
 	}
 	_ = parent.Process.Kill()
 	_ = parent.Wait()
-	for running(pid) {
-		if t.Context().Err() != nil {
-			t.Fatal("the child goes on")
+	err = pace.Until(t.Context(), 10*time.Second, func(context.Context) error {
+		if running(pid) {
+			return errors.New("the child goes on")
 		}
-		time.Sleep(10 * time.Millisecond)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 
