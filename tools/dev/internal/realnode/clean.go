@@ -19,15 +19,16 @@ import (
 	"kapis.dev/ks-apiserver/tools/dev/internal/pki"
 )
 
-// cniState is where the CNI library keeps its results; the path is compiled into it. The node has a mount of its own there.
-const cniState = "/var/lib/cni"
+// compiledIn are the folders whose paths are compiled into programs of the node, which has a mount of its own at each: where the CNI library
+// keeps its results, and where the kubelet's socket for device plugins is, whatever its --root-dir.
+var compiledIn = []string{"/var/lib/cni", "/var/lib/kubelet"}
 
 // state is what the node made outside its namespaces and its folder. It is written before they are made.
 type state struct {
 	// Index is the number of the node.
 	Index int
-	// MadeCNIState says that the folder cniState did not exist before.
-	MadeCNIState bool
+	// Made are those of compiledIn that did not exist before.
+	Made []string
 }
 
 func writeState(dir string, s state) error {
@@ -69,8 +70,10 @@ func Clean(ctx context.Context, dir string, claimed int) error {
 	if err := removeFolder(dir); err != nil {
 		return err
 	}
-	if s.MadeCNIState {
-		_ = os.Remove(cniState) // another node may use it now: then it is not empty, or busy
+	for _, folder := range s.Made {
+		if slices.Contains(compiledIn, folder) {
+			_ = os.Remove(folder) // another node may use it now: then it is not empty, or busy
+		}
 	}
 	return nil
 }

@@ -84,7 +84,9 @@ func (c Config) setUpMounts() error {
 		{"proc", "/proc", "proc", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC},
 		{"tmpfs", "/run", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV},
 		{"tmpfs", "/var/log", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV},
-		{"tmpfs", cniState, "tmpfs", unix.MS_NOSUID | unix.MS_NODEV},
+	}
+	for _, folder := range compiledIn {
+		mounts = append(mounts, mount{"tmpfs", folder, "tmpfs", unix.MS_NOSUID | unix.MS_NODEV})
 	}
 	for name, value := range kernelSettings {
 		target := filepath.Join("/proc/sys", name)

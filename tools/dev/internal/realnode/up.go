@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -112,16 +113,22 @@ func (c Config) prepare(ctx context.Context) error {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return fmt.Errorf("make the folder of the real node: %w", err)
 	}
-	_, err = os.Stat(cniState)
-	made := earlier.MadeCNIState || errors.Is(err, fs.ErrNotExist)
-	if err := writeState(c.Dir, state{Index: c.Index, MadeCNIState: made}); err != nil {
+	made := earlier.Made
+	for _, folder := range compiledIn {
+		if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) && !slices.Contains(made, folder) {
+			made = append(made, folder)
+		}
+	}
+	if err := writeState(c.Dir, state{Index: c.Index, Made: made}); err != nil {
 		return err
 	}
 	if err := c.fence(ctx); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(cniState, 0o755); err != nil {
-		return fmt.Errorf("make the mount point of the CNI library: %w", err)
+	for _, folder := range compiledIn {
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			return fmt.Errorf("make a mount point of the node: %w", err)
+		}
 	}
 	if err := c.makeCgroups(); err != nil {
 		return err
