@@ -21,7 +21,7 @@ type Locales map[string]string
 // +kubebuilder:resource:scope=Cluster
 // +kubebuilder:printcolumn:name="Name",type=string,JSONPath=`.spec.displayName.en`
 // +kubebuilder:printcolumn:name="Recommended",type=string,JSONPath=`.status.recommendedVersion`
-// +kubebuilder:printcolumn:name="Versions",type=string,JSONPath=`.status.versions[*].version`
+// +kubebuilder:printcolumn:name="Highest",type=string,JSONPath=`.status.versions[0].version`
 // +kubebuilder:printcolumn:name="Installed",type=string,JSONPath=`.status.installedVersion`
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
