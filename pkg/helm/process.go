@@ -140,11 +140,13 @@ func (p *process) watch(ctx context.Context, pid int, stop <-chan struct{}) {
 	defer tick.Stop()
 	over := time.NewTimer(p.timeout)
 	defer over.Stop()
+	given := ctx.Done()
 	for {
 		select {
 		case <-stop:
 			return
-		case <-ctx.Done():
+		case <-given:
+			given = nil // once is enough
 			p.end(ReasonInterrupted, true, "it was given up: %v", ctx.Err())
 		case <-over.C:
 			p.end(ReasonTimeout, true, "it took longer than %s (helmExecutor.timeout), and was killed", p.timeout)

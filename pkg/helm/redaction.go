@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// placeholder stands for a text of the values.
-const placeholder = "(value)"
+// hidden is what is said in the place of a text of the values.
+const hidden = "(value)"
 
 // redactor replaces the texts of the values in what a child says: a template may print them, and errors of kube-apiserver quote them.
 // Texts of fewer than eight characters stay, since they are words of every message; those of SecretValues from four on are replaced.
@@ -55,7 +55,7 @@ func newRedactor(r *Request) (*redactor, error) {
 	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
 	pairs := make([]string, 0, 2*len(all))
 	for _, s := range all {
-		pairs = append(pairs, s, placeholder)
+		pairs = append(pairs, s, hidden)
 	}
 	return &redactor{strings.NewReplacer(pairs...)}, nil
 }

@@ -62,11 +62,11 @@ func (p *Protector) Handle(ctx context.Context, req webhook.Request) webhook.Res
 // usesNamed reports whether a plan uses the version whose ExtensionVersion has a name.
 func usesNamed(p *v1alpha1.InstallPlan, name string) bool {
 	of := p.Spec.Extension.Name
-	if name == of+"-"+p.Spec.Extension.Version || name == of+"-"+p.Status.Version {
+	if name == v1alpha1.ExtensionVersionName(of, p.Spec.Extension.Version) || name == v1alpha1.ExtensionVersionName(of, p.Status.Version) {
 		return true
 	}
 	for _, in := range p.Status.ClusterSchedulingStatuses {
-		if name == of+"-"+in.Version {
+		if name == v1alpha1.ExtensionVersionName(of, in.Version) {
 			return true
 		}
 	}

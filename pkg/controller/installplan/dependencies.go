@@ -55,7 +55,7 @@ func (r *Reconciler) required(ctx context.Context, extension string) ([]string, 
 			continue
 		}
 		v := &v1alpha1.ExtensionVersion{}
-		if err := r.Client.Get(ctx, client.ObjectKey{Name: VersionName(p.Name, p.Status.Version)}, v); err != nil {
+		if err := r.Client.Get(ctx, client.ObjectKey{Name: v1alpha1.ExtensionVersionName(p.Name, p.Status.Version)}, v); err != nil {
 			if client.IgnoreNotFound(err) == nil {
 				continue
 			}

@@ -165,8 +165,8 @@ func major(version string) string {
 // find finds a version, and what is asked for of it.
 func (r *Reconciler) find(ctx context.Context, plan *v1alpha1.InstallPlan, version string) (*wanted, error) {
 	v := &v1alpha1.ExtensionVersion{}
-	err := r.Client.Get(ctx, client.ObjectKey{Name: VersionName(plan.Name, version)}, v)
-	if apierrors.IsNotFound(err) || err == nil && (extensionOf(v) != plan.Name || v.Spec.Version != version) {
+	err := r.Client.Get(ctx, client.ObjectKey{Name: v1alpha1.ExtensionVersionName(plan.Name, version)}, v)
+	if is, ok := v.Is(); apierrors.IsNotFound(err) || err == nil && (!ok || is != plan.Name) {
 		return nil, waits(v1alpha1.ConditionInitialized, "VersionNotFound", "there is no version %.64q of the extension %q", version, plan.Name)
 	}
 	if err != nil {

@@ -68,12 +68,5 @@ func namespaceOf(v *v1alpha1.ExtensionVersion) string {
 	if v.Spec.Namespace != "" {
 		return v.Spec.Namespace
 	}
-	return v1alpha1.ExtensionNamespace(extensionOf(v))
+	return v1alpha1.ExtensionNamespace(v.Labels[v1alpha1.LabelExtension])
 }
-
-// extensionOf returns the extension that a version is one of.
-func extensionOf(v *v1alpha1.ExtensionVersion) string { return v.Labels[v1alpha1.LabelExtension] }
-
-// VersionName returns the name of the ExtensionVersion of an extension. The name of an extension has no dots, so that two never have one
-// name.
-func VersionName(extension, version string) string { return fmt.Sprintf("%s-%s", extension, version) }

@@ -114,7 +114,7 @@ const maxWarning = 250
 // request returns what the version that a plan names may do.
 func (h *Webhook) request(ctx context.Context, plan *v1alpha1.InstallPlan) (*permission.Request, error) {
 	v := &v1alpha1.ExtensionVersion{}
-	name := VersionName(plan.Name, plan.Spec.Extension.Version)
+	name := v1alpha1.ExtensionVersionName(plan.Name, plan.Spec.Extension.Version)
 	if err := h.Client.Get(ctx, client.ObjectKey{Name: name}, v); err != nil {
 		return nil, fmt.Errorf("there is no ExtensionVersion %s", name)
 	}
@@ -138,7 +138,7 @@ func check(plan *v1alpha1.InstallPlan) error {
 		return fmt.Errorf("spec.extension.name is %.100q: a plan has the name of its extension, %.100q", of.Name, plan.Name)
 	case chart.CheckName(plan.Name) != nil:
 		return chart.CheckName(plan.Name)
-	case of.Version == "" || len(validation.IsDNS1123Subdomain(VersionName(plan.Name, of.Version))) > 0:
+	case of.Version == "" || len(validation.IsDNS1123Subdomain(v1alpha1.ExtensionVersionName(plan.Name, of.Version))) > 0:
 		return fmt.Errorf("spec.extension.version is %.100q: name one of the extension's versions", of.Version)
 	}
 	configs := map[string]string{"spec.config": plan.Spec.Config}

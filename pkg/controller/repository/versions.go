@@ -104,7 +104,7 @@ func (w *wants) add(entry *chart.Entry, access *source.Access, depth int) (bad [
 	for i := range entry.Versions {
 		v := &entry.Versions[i]
 		one, err := wantedOf(entry.Name, v, access)
-		object := entry.Name + "-" + v.Version
+		object := v1alpha1.ExtensionVersionName(entry.Name, v.Version)
 		switch {
 		case err != nil:
 			w.unclear[entry.Name] = true

@@ -150,10 +150,14 @@ type ExtensionVersionStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Is returns the extension that a version is of, and whether its name and its label agree on that: "<extension>-<version>".
+// ExtensionVersionName returns the name of the ExtensionVersion of a version. The name of an extension has no dots, and a version has two,
+// so that two never have one name.
+func ExtensionVersionName(extension, version string) string { return extension + "-" + version }
+
+// Is returns the extension that a version is of, and whether its name and its label agree on that.
 func (v *ExtensionVersion) Is() (extension string, ok bool) {
 	extension = v.Labels[LabelExtension]
-	return extension, extension != "" && v.Name == extension+"-"+v.Spec.Version
+	return extension, extension != "" && v.Name == ExtensionVersionName(extension, v.Spec.Version)
 }
 
 // ExtensionVersionList is a list of ExtensionVersions.
