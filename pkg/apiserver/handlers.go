@@ -226,15 +226,16 @@ func (p routes) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.extensions = backends.New(backends.Options{Roots: router.Roots(services), Host: p.cluster.Host, Listeners: p.listeners,
+		AllowLoopback: p.cfg.Egress.AllowLoopback, Caches: p.store, Client: p.client, Users: p.users, Streams: p.streams,
+		Issuer: newIssuer(p.cfg, p.keys)})
 	documents, err := openapi.New(openapi.Options{
 		Config: p.cluster, WebServices: services, Title: "ks-apiserver", Version: version.Get().GitVersion,
+		Extensions: backends.Documents(p.extensions),
 	})
 	if err != nil {
 		return nil, err
 	}
-	p.extensions = backends.New(backends.Options{Roots: router.Roots(services), Host: p.cluster.Host, Listeners: p.listeners,
-		AllowLoopback: p.cfg.Egress.AllowLoopback, Caches: p.store, Client: p.client, Users: p.users, Streams: p.streams,
-		Issuer: newIssuer(p.cfg, p.keys)})
 	return p.aggregated.before(p.chain(p.answer(container, documents, kinds))), nil
 }
 

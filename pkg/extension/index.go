@@ -266,6 +266,9 @@ func rank(method string) int {
 // Service returns the backend of a group and version, nil if no extension has it.
 func (x *Index) Service(gv schema.GroupVersion) *Backend { return x.tables.Load().groups[gv] }
 
+// Services returns the backend of each group and version that an extension has. The map must not be changed.
+func (x *Index) Services() map[schema.GroupVersion]*Backend { return x.tables.Load().groups }
+
 // Proxy returns the ReverseProxy for a path: that of this very path, or of the longest one that it is below; among several the one of the
 // method, and then the oldest. It is nil where there is none.
 func (x *Index) Proxy(method, path string) *Backend {

@@ -20,14 +20,20 @@ const extensionsAPI = "/apis/extensions.kubesphere.io/v1alpha1"
 // shopBackend is the backend of an extension, as somebody else would write it: it answers with what it was asked, and by whom.
 type shopBackend struct {
 	*httptest.Server
-	mu   sync.Mutex
-	last *http.Request
+	// document is what it has at /openapi/v2, which is asked for by nobody's request.
+	document string
+	mu       sync.Mutex
+	last     *http.Request
 }
 
 func newShopBackend(t *testing.T) *shopBackend {
 	t.Helper()
 	b := &shopBackend{}
 	b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/openapi/v2" {
+			_, _ = io.WriteString(w, b.document)
+			return
+		}
 		raw, _ := io.ReadAll(r.Body)
 		b.mu.Lock()
 		b.last = r

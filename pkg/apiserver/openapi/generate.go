@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -19,7 +20,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// documents are this server's own, generated once.
+// documents are what is added to those of kube-apiserver: this server's own, generated once, and those of extensions.
 type documents struct {
 	v2Members []members
 	v2        *openapi_v2.Document // what is in v2Members, and nothing else
@@ -84,8 +85,8 @@ func (d *documents) generateV2(routes []*route, types *types, info *spec.Info) e
 		return err
 	}
 	for _, of := range []string{"paths", "definitions", "parameters"} {
-		if text := strings.TrimSpace(string(top[of])); len(text) > 2 && text[0] == '{' {
-			d.v2Members = append(d.v2Members, members{of: of, text: []byte(text[1 : len(text)-1])})
+		if text := bytes.TrimSpace(top[of]); len(text) > 2 && text[0] == '{' {
+			d.v2Members = append(d.v2Members, membersOf(of, text))
 		}
 	}
 	sum := sha256.Sum256(whole)
@@ -111,6 +112,11 @@ func generateV3(routes []*route, types *types, info *spec.Info) (*ownDocument, e
 	if err != nil {
 		return nil, err
 	}
+	return newOwnDocument(text)
+}
+
+// newOwnDocument returns a document of version 3 in both formats.
+func newOwnDocument(text []byte) (*ownDocument, error) {
 	binary, err := handler3.ToV3ProtoBinary(text)
 	if err != nil {
 		return nil, fmt.Errorf("the generated document is not valid: %w", err)

@@ -25,6 +25,8 @@ type Options struct {
 	Config *rest.Config
 	// WebServices are the routes that this server's own documents are generated from.
 	WebServices []*restful.WebService
+	// Extensions returns the groups and versions that extensions have, nil for none. It is called for each question.
+	Extensions func() []Extension
 	// Title and Version describe this server in its documents.
 	Title, Version string
 	// FreshFor is how long a document is served without asking kube-apiserver whether it changed; 1 s if it is zero. Without readers,
@@ -36,8 +38,9 @@ type Options struct {
 
 // Handler answers /openapi/v2, /openapi/v3 and the paths below /openapi/v3.
 type Handler struct {
-	v2 map[format]*fresh[*document]
-	v3 *v3
+	v2         map[format]*fresh[*document]
+	v3         *v3
+	extensions *extensions
 }
 
 // New generates this server's own documents; an error names the route or type that can't be described. kube-apiserver's documents are
@@ -57,9 +60,10 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{v2: map[format]*fresh[*document]{}, v3: newV3(up, own, o)}
+	added := newExtensions(o.Extensions, own, o.Now)
+	h := &Handler{v2: map[format]*fresh[*document]{}, v3: newV3(up, added.current, o), extensions: added}
 	for _, f := range []format{asJSON, asProtobuf} {
-		h.v2[f] = &fresh[*document]{load: loadV2(up, own, f), now: o.Now, keep: o.FreshFor}
+		h.v2[f] = &fresh[*document]{load: loadV2(up, added.current, f), now: o.Now, keep: o.FreshFor}
 	}
 	return h, nil
 }
@@ -142,7 +146,8 @@ type document struct {
 	contentType string
 	etag        string // quoted
 	modified    time.Time
-	upstream    string // the ETag of kube-apiserver's part
+	upstream    string     // the ETag of kube-apiserver's part
+	added       *documents // the other part
 }
 
 // serveDocument writes d, or 304 if the client has it.

@@ -8,16 +8,17 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 )
 
 // loadV2 merges the two documents. Neither is decoded, because kube-apiserver's has several megabytes: our members are inserted into the
 // objects of the other; and of two protobuf messages that are written one after the other, every reader makes their union (Protocol
 // Buffers, "Last One Wins": embedded messages are merged, repeated fields appended). Where both describe a path, such as /version/,
 // kube-apiserver's member stays alone, since a strict reader refuses a document with two members of one name (RFC 7493, 2.3).
-func loadV2(up *upstream, own *documents, f format) func(context.Context, *document) (*document, error) {
+func loadV2(up *upstream, current func(context.Context) *documents, f format) func(context.Context, *document) (*document, error) {
 	return func(ctx context.Context, before *document) (*document, error) {
-		etag := ""
-		if before != nil {
+		own, etag := current(ctx), ""
+		if before != nil && before.added == own {
 			etag = before.upstream
 		}
 		d, err := up.get(ctx, "/openapi/v2", "", f.mediaType("v2"), etag)
@@ -39,7 +40,10 @@ func loadV2(up *upstream, own *documents, f format) func(context.Context, *docum
 			}
 			d.body = slices.Concat(d.body, part)
 		}
-		d.contentType = f.mediaType("v2")
+		d.contentType, d.added = f.mediaType("v2"), own
+		if before != nil && before.added != own {
+			d.modified = time.Time{} // that of kube-apiserver's part is of before the change
+		}
 		d.etag = `"` + strings.Trim(strings.TrimPrefix(d.upstream, "W/"), `"`) + "-" + own.v2Hash + `"`
 		return d, nil
 	}
@@ -49,6 +53,11 @@ func loadV2(up *upstream, own *documents, f format) func(context.Context, *docum
 type members struct {
 	of   string // the name of the object, at the top of the document
 	text []byte
+}
+
+// membersOf returns the members of an object, whose text is one with at least one member.
+func membersOf(of string, object []byte) members {
+	return members{of: of, text: object[1 : len(object)-1]}
 }
 
 var errNotObject = errors.New("not a JSON object")

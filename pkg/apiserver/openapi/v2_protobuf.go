@@ -56,6 +56,7 @@ func (d *documents) protobufWithout(doc []byte) ([]byte, error) {
 	if d.v2.Parameters != nil {
 		part.Parameters = &openapi_v2.ParameterDefinitions{AdditionalProperties: without(d.v2.Parameters.AdditionalProperties, there[parametersField])}
 	}
+	part.Responses = d.v2.Responses // kube-apiserver has none
 	return proto.Marshal(part)
 }
 

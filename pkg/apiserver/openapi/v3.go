@@ -25,7 +25,7 @@ const maxCached = 24 << 20
 // may cache it as long as they like.
 type v3 struct {
 	up    *upstream
-	own   *documents
+	added func(context.Context) *documents
 	now   func() time.Time
 	index *fresh[*index]
 
@@ -56,15 +56,15 @@ type indexEntry struct {
 	ServerRelativeURL string `json:"serverRelativeURL"`
 }
 
-func newV3(up *upstream, own *documents, o Options) *v3 {
-	v := &v3{up: up, own: own, now: o.Now, docs: map[docKey]*document{}}
+func newV3(up *upstream, added func(context.Context) *documents, o Options) *v3 {
+	v := &v3{up: up, added: added, now: o.Now, docs: map[docKey]*document{}}
 	v.index = &fresh[*index]{load: v.loadIndex, now: o.Now, keep: o.FreshFor}
 	return v
 }
 
 func (v *v3) loadIndex(ctx context.Context, before *index) (*index, error) {
-	etag := ""
-	if before != nil {
+	added, etag := v.added(ctx), ""
+	if before != nil && before.added == added {
 		etag = before.upstream
 	}
 	d, err := v.up.get(ctx, "/openapi/v3", "", "application/json", etag)
@@ -81,13 +81,13 @@ func (v *v3) loadIndex(ctx context.Context, before *index) (*index, error) {
 	if list.Paths == nil {
 		list.Paths = map[string]indexEntry{}
 	}
-	x := &index{document: *d, hashes: make(map[string]string, len(list.Paths)+len(v.own.v3))}
+	x := &index{document: *d, hashes: make(map[string]string, len(list.Paths)+len(added.v3))}
 	for path, e := range list.Paths {
 		if u, err := url.Parse(e.ServerRelativeURL); err == nil {
 			x.hashes[path] = u.Query().Get("hash")
 		}
 	}
-	for path, doc := range v.own.v3 {
+	for path, doc := range added.v3 {
 		list.Paths[path] = indexEntry{location(path, doc.hash)}
 		x.hashes[path] = doc.hash
 	}
@@ -96,7 +96,7 @@ func (v *v3) loadIndex(ctx context.Context, before *index) (*index, error) {
 	}
 	sum := sha256.Sum256(x.body)
 	x.etag = `"` + strings.ToUpper(hex.EncodeToString(sum[:])) + `"`
-	x.contentType = "application/json"
+	x.contentType, x.added = "application/json", added
 	x.modified = v.now()
 	return x, nil
 }
@@ -133,14 +133,14 @@ func (v *v3) serve(w http.ResponseWriter, r *http.Request, path string) {
 		web.WriteError(w, r, notFound(path))
 		return
 	}
-	d, err := v.document(r.Context(), docKey{path, current, f})
+	d, err := v.document(r.Context(), x.added, docKey{path, current, f})
 	var moved *statusError
 	if errors.As(err, &moved) && moved.code == http.StatusMovedPermanently {
 		// It changed since the index was read.
 		v.index.stale()
 		if x, err = v.index.current(r.Context()); err == nil {
 			current = x.hashes[path]
-			d, err = v.document(r.Context(), docKey{path, current, f})
+			d, err = v.document(r.Context(), x.added, docKey{path, current, f})
 		}
 	}
 	if err != nil {
@@ -163,9 +163,9 @@ func (v *v3) serve(w http.ResponseWriter, r *http.Request, path string) {
 // text returns k as a text that no other key has: quoted, so that no hash runs into a path.
 func (k docKey) text() string { return fmt.Sprintf("%d %q %q", k.format, k.hash, k.path) }
 
-// document returns the document of k: ours, a cached one, or kube-apiserver's.
-func (v *v3) document(ctx context.Context, k docKey) (*document, error) {
-	if own, ok := v.own.v3[k.path]; ok {
+// document returns the document of k: one that is added to those of kube-apiserver, a cached one, or kube-apiserver's.
+func (v *v3) document(ctx context.Context, added *documents, k docKey) (*document, error) {
+	if own, ok := added.v3[k.path]; ok {
 		return own.in(k.format), nil
 	}
 	v.mu.Lock()

@@ -1,0 +1,238 @@
+package openapi
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	openapi_v2 "github.com/google/gnostic-models/openapiv2"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/openapiconv"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// sections are the objects of a document of version 2 that its references lead to.
+var sections = []string{"definitions", "parameters", "responses"}
+
+// describe returns what the document of a backend says of the routes of one group and version, nil if it says nothing of them. What it
+// says of other paths is left out, and its names get a prefix, so that they are those of no other extension and none of ours.
+func describe(gv schema.GroupVersion, body []byte) (out *documents, err error) {
+	defer func() { // the libraries that read documents are not written for those of strangers
+		if r := recover(); r != nil {
+			out, err = nil, errors.New("its document can't be read")
+		}
+	}()
+	d := &extensionReader{prefix: gv.Group + "_" + gv.Version + "_", base: "/kapis/" + gv.String(), used: map[string]map[string]any{}}
+	if err := d.read(body); err != nil || len(d.paths) == 0 {
+		return nil, err
+	}
+	whole := map[string]any{"swagger": "2.0", "info": map[string]any{"title": gv.String(), "version": gv.Version}, "paths": d.paths}
+	for name, members := range d.used {
+		whole[name] = members
+	}
+	text, err := json.Marshal(whole)
+	if err != nil {
+		return nil, fmt.Errorf("write the document: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	out = &documents{v2Hash: hex.EncodeToString(sum[:8]), v3: map[string]*ownDocument{}}
+	parsed, err := openapi_v2.ParseDocument(text)
+	if err != nil {
+		return nil, errors.New("its document is not valid (OpenAPI 2.0)") // the error repeats the document
+	}
+	out.v2 = &openapi_v2.Document{
+		Paths: parsed.Paths, Definitions: parsed.Definitions, Parameters: parsed.Parameters, Responses: parsed.Responses,
+	}
+	for _, of := range append([]string{"paths"}, sections...) {
+		if members, _ := whole[of].(map[string]any); len(members) > 0 {
+			text, err := json.Marshal(members)
+			if err != nil {
+				return nil, fmt.Errorf("write the document: %w", err)
+			}
+			out.v2Members = append(out.v2Members, membersOf(of, text))
+		}
+	}
+	swagger := &spec.Swagger{}
+	if err := json.Unmarshal(text, swagger); err != nil {
+		return nil, errors.New("its document is not valid (OpenAPI 2.0)")
+	}
+	v3, err := json.Marshal(openapiconv.ConvertV2ToV3(swagger))
+	if err != nil {
+		return nil, fmt.Errorf("write the document of version 3: %w", err)
+	}
+	if out.v3[strings.TrimPrefix(d.base, "/")], err = newOwnDocument(v3); err != nil {
+		return nil, errors.New("its document is not valid as version 3")
+	}
+	return out, nil
+}
+
+// extensionReader reads one document.
+type extensionReader struct {
+	prefix, base string
+	top          map[string]any
+	paths        map[string]any
+	used         map[string]map[string]any // of each section, under the new names
+}
+
+func (d *extensionReader) read(body []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber() // bounds of schemas may be larger than a float is exact
+	if err := decoder.Decode(&d.top); err != nil || d.top["swagger"] != "2.0" {
+		return errors.New("its document is not one of OpenAPI 2.0 as JSON")
+	}
+	d.paths = map[string]any{}
+	all, _ := d.top["paths"].(map[string]any)
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		rest, ok := strings.CutPrefix(path, d.base)
+		if !ok || rest != "" && rest[0] != '/' {
+			continue
+		}
+		item, ok := all[path].(map[string]any)
+		if !ok {
+			return fmt.Errorf("the path %.200q is no object", path)
+		}
+		d.complete(item)
+		if err := d.rename(item); err != nil {
+			return err
+		}
+		d.paths[path] = item
+	}
+	return nil
+}
+
+// complete writes into operations what the top of the document says for all of them, and leaves out what only that could explain.
+func (d *extensionReader) complete(item map[string]any) {
+	for _, each := range item {
+		operation, ok := each.(map[string]any)
+		if !ok {
+			continue
+		}
+		delete(operation, "security")
+		for _, name := range []string{"consumes", "produces"} {
+			if operation[name] == nil && d.top[name] != nil {
+				operation[name] = d.top[name]
+			}
+		}
+		if id, ok := operation["operationId"].(string); ok {
+			operation["operationId"] = d.prefix + id
+		}
+	}
+}
+
+// rename gives the references in a value their new names, and takes along what they lead to.
+func (d *extensionReader) rename(value any) error {
+	switch v := value.(type) {
+	case map[string]any:
+		if reference, ok := v["$ref"].(string); ok {
+			to, err := d.follow(reference)
+			if err != nil {
+				return err
+			}
+			v["$ref"] = to
+		}
+		for _, each := range v {
+			if err := d.rename(each); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, each := range v {
+			if err := d.rename(each); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (d *extensionReader) follow(reference string) (string, error) {
+	for _, section := range sections {
+		name, ok := strings.CutPrefix(reference, "#/"+section+"/")
+		if !ok {
+			continue
+		}
+		members, _ := d.top[section].(map[string]any)
+		key := strings.NewReplacer("~1", "/", "~0", "~").Replace(name) // RFC 6901
+		member, ok := members[key]
+		if !ok {
+			break
+		}
+		if d.used[section] == nil {
+			d.used[section] = map[string]any{}
+		}
+		if _, ok := d.used[section][d.prefix+key]; !ok {
+			d.used[section][d.prefix+key] = member
+			if err := d.rename(member); err != nil {
+				return "", err
+			}
+		}
+		return "#/" + section + "/" + d.prefix + name, nil
+	}
+	return "", fmt.Errorf("the reference %.200q leads to nothing in its document", reference)
+}
+
+// join returns the documents of this server and of extensions.
+func join(own *documents, all map[schema.GroupVersion]*extensionDocument) *documents {
+	out := &documents{v2: &openapi_v2.Document{}, v3: maps.Clone(own.v3)}
+	texts, hash := map[string][][]byte{}, sha256.New()
+	take := func(d *documents) {
+		appendDocument(out.v2, d.v2)
+		for _, m := range d.v2Members {
+			texts[m.of] = append(texts[m.of], m.text)
+		}
+		hash.Write([]byte(d.v2Hash)) // all of one length
+	}
+	take(own)
+	order := slices.SortedFunc(maps.Keys(all), func(a, b schema.GroupVersion) int { return strings.Compare(a.String(), b.String()) })
+	for _, gv := range order {
+		if part := all[gv].part; part != nil {
+			take(part)
+			for path, doc := range part.v3 {
+				if _, taken := out.v3[path]; !taken {
+					out.v3[path] = doc
+				}
+			}
+		}
+	}
+	for _, of := range append([]string{"paths"}, sections...) {
+		if len(texts[of]) > 0 {
+			out.v2Members = append(out.v2Members, members{of: of, text: bytes.Join(texts[of], []byte{','})})
+		}
+	}
+	out.v2Hash = hex.EncodeToString(hash.Sum(nil)[:8])
+	return out
+}
+
+// appendDocument appends the members of from to those of to.
+func appendDocument(to, from *openapi_v2.Document) {
+	if from.Paths != nil {
+		if to.Paths == nil {
+			to.Paths = &openapi_v2.Paths{}
+		}
+		to.Paths.Path = append(to.Paths.Path, from.Paths.Path...)
+	}
+	if from.Definitions != nil {
+		if to.Definitions == nil {
+			to.Definitions = &openapi_v2.Definitions{}
+		}
+		to.Definitions.AdditionalProperties = append(to.Definitions.AdditionalProperties, from.Definitions.AdditionalProperties...)
+	}
+	if from.Parameters != nil {
+		if to.Parameters == nil {
+			to.Parameters = &openapi_v2.ParameterDefinitions{}
+		}
+		to.Parameters.AdditionalProperties = append(to.Parameters.AdditionalProperties, from.Parameters.AdditionalProperties...)
+	}
+	if from.Responses != nil {
+		if to.Responses == nil {
+			to.Responses = &openapi_v2.ResponseDefinitions{}
+		}
+		to.Responses.AdditionalProperties = append(to.Responses.AdditionalProperties, from.Responses.AdditionalProperties...)
+	}
+}
