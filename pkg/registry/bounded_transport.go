@@ -4,13 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
-	"strings"
 	"sync/atomic"
 
-	"golang.org/x/net/publicsuffix"
+	"kapis.dev/ks-apiserver/pkg/egress"
 )
 
 // Bounds of one operation.
@@ -56,7 +53,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errPlain
 	case g.requests.Add(1) > maxRequests:
 		return nil, errRequests
-	case r.Header.Get("Authorization") != "" && !sameSite(g.host, r.URL.Host):
+	case r.Header.Get("Authorization") != "" && !egress.SameSite(g.host, r.URL.Host):
 		return nil, errElse
 	}
 	resp, err := g.base.RoundTrip(r)
@@ -88,38 +85,6 @@ func (b *bounded) Read(p []byte) (int, error) {
 		return 0, errTooLong
 	}
 	return n, err
-}
-
-// sameSite reports whether the credentials for a may be sent to b: the same host, or one under the same
-// registered domain, as registry.example.com and auth.example.com are.
-func sameSite(a, b string) bool {
-	a, b = hostname(a), hostname(b)
-	if a == b {
-		return true
-	}
-	site := func(host string) string {
-		if _, err := netip.ParseAddr(host); err == nil {
-			return ""
-		}
-		suffix, listed := publicsuffix.PublicSuffix(host)
-		if !listed && !strings.Contains(suffix, ".") {
-			return "" // names under svc, local or internal are not registered: they may belong to anyone
-		}
-		domain, err := publicsuffix.EffectiveTLDPlusOne(host)
-		if err != nil {
-			return ""
-		}
-		return domain
-	}
-	return site(a) != "" && site(a) == site(b)
-}
-
-func hostname(hostport string) string {
-	h := hostport
-	if host, _, err := net.SplitHostPort(hostport); err == nil {
-		h = host
-	}
-	return strings.ToLower(strings.TrimSuffix(strings.Trim(h, "[]"), "."))
 }
 
 func limitRedirects(_ *http.Request, via []*http.Request) error {
