@@ -55,11 +55,12 @@ type Index struct {
 	entries []span
 }
 
-// span is the text of one entry.
+// span is the text of one entry, or the entry itself where it was not read of a text.
 type span struct {
-	name string
-	raw  []byte
-	json bool
+	name  string
+	raw   []byte
+	json  bool
+	entry *Entry
 }
 
 var errIndex = errors.New("the index of the repository is neither the YAML nor the JSON of one")
@@ -78,6 +79,26 @@ func ReadIndex(raw []byte) (*Index, error) {
 	return readYAML(raw)
 }
 
+// NewIndex returns the index of what was found elsewhere than in one: each name once, in an order that does not change.
+func NewIndex(entries []Entry) *Index {
+	out, sum := &Index{Complete: true}, sha256.New()
+	for i := range entries {
+		e := &entries[i]
+		var errs []string
+		for _, err := range e.Errs {
+			errs = append(errs, err.Error())
+		}
+		text, err := json.Marshal([]any{e.Name, e.Versions, errs})
+		if err != nil { // a time that has no text in JSON
+			text = fmt.Appendf(nil, "%q", fmt.Sprint(e.Name, e.Versions, errs))
+		}
+		sum.Write(text)
+		out.entries = append(out.entries, span{name: e.Name, entry: e})
+	}
+	out.Digest = hex.EncodeToString(sum.Sum(nil))
+	return out
+}
+
 // Len returns how many charts the index has.
 func (x *Index) Len() int { return len(x.entries) }
 
@@ -93,6 +114,9 @@ func (x *Index) Entries(wanted func(name string) bool) iter.Seq[Entry] {
 }
 
 func (s *span) decode() Entry {
+	if s.entry != nil {
+		return *s.entry
+	}
 	out := Entry{Name: s.name}
 	versions, err := s.versions()
 	if err != nil {
@@ -150,7 +174,7 @@ func readJSON(raw []byte) (*Index, error) {
 		return nil, errEntries
 	}
 	for _, name := range sortedKeys(top.Entries) {
-		out.entries = append(out.entries, span{name, top.Entries[name], true})
+		out.entries = append(out.entries, span{name: name, raw: top.Entries[name], json: true})
 		text, err := json.Marshal(name)
 		if err != nil {
 			return nil, errIndex

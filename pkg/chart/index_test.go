@@ -212,3 +212,24 @@ func FuzzIndex(f *testing.F) {
 		}
 	})
 }
+
+// X16: what is found elsewhere than in an index is one, whose digest is that of all that it says.
+func TestAnIndexOfWhatWasFound(t *testing.T) {
+	entries := func(digest string, errs ...error) []chart.Entry {
+		return []chart.Entry{{Name: "pay"}, {Name: "shop", Versions: []chart.Version{{Name: "shop", Version: "1.0.0", Digest: digest}}, Errs: errs}}
+	}
+	x := chart.NewIndex(entries("a"))
+	seen := map[string]string{}
+	for name, other := range map[string]*chart.Index{"same": chart.NewIndex(entries("a")), "digest": chart.NewIndex(entries("b")),
+		"error": chart.NewIndex(entries("a", errors.New("x"))), "fewer": chart.NewIndex(entries("a")[1:]), "none": chart.NewIndex(nil)} {
+		if was, ok := seen[other.Digest]; ok || (other.Digest == x.Digest) != (name == "same") || !other.Complete {
+			t.Errorf("%s has the digest of %q", name, was)
+		}
+		seen[other.Digest] = name
+	}
+	for e := range x.Entries(func(name string) bool { return name == "shop" }) {
+		if e.Name != "shop" || len(e.Versions) != 1 || x.Len() != 2 {
+			t.Errorf("%+v of %d", e, x.Len())
+		}
+	}
+}

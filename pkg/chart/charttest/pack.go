@@ -1,4 +1,4 @@
-// Package charttest packs charts for tests.
+// Package charttest packs charts for tests, and pushes them to registries.
 package charttest
 
 import (

@@ -1,7 +1,9 @@
-// Package source reads indexes and charts where they are: in chart repositories by http or https, and in ConfigMaps.
+// Package source reads indexes and charts where they are: in chart repositories by http or https, in container registries, and in
+// ConfigMaps.
 //
 // Users give the addresses, so they are reached by package egress only. Credentials go to the origin of the repository's URL and to no
-// other, wherever a chart is and wherever a redirect leads. Nothing of an answer, of a URL's query or of a credential is in an error.
+// other, wherever a chart is and wherever a redirect leads; those for a registry go to the token server of its site, too. Nothing of an
+// answer, of a URL's query or of a credential is in an error.
 package source
 
 import (
@@ -76,6 +78,13 @@ func AccessOf(r *v1alpha1.Repository) (*Access, error) {
 	if base.RawQuery != "" {
 		return nil, failure(ReasonInvalid, "spec.url: a query is not taken")
 	}
+	if base.Scheme == schemeOCI {
+		if at := strings.Trim(base.Path, "/"); at != "" {
+			if err := checkRepository("spec.url", at); err != nil {
+				return nil, err
+			}
+		}
+	}
 	base = base.JoinPath("/")
 	out := &Access{base: base, insecure: r.Spec.Insecure}
 	if a := r.Spec.BasicAuth; a != nil {
@@ -101,10 +110,8 @@ func parse(field, text string) (*url.URL, error) {
 		return nil, failure(ReasonInvalid, "%s: it is no URL", field) // the error would quote it
 	}
 	switch {
-	case u.Scheme == "oci":
-		return nil, failure(ReasonUnsupported, "%s: repositories in registries (oci://) are not supported yet; http and https are", field)
-	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Opaque != "":
-		return nil, failure(ReasonInvalid, "%s: it is no http or https URL", field)
+	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != schemeOCI || u.Hostname() == "" || u.Opaque != "":
+		return nil, failure(ReasonInvalid, "%s: it is no http, https or oci URL", field)
 	case u.User != nil:
 		return nil, failure(ReasonInvalid, "%s: a user and a password are not taken here, but in spec.basicAuth", field)
 	}
@@ -122,7 +129,12 @@ func (a *Access) Resolve(ref string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if a.base.Scheme == "https" && u.Scheme != "https" {
+	switch {
+	case u.Scheme == schemeOCI:
+		if _, err := parseReference("urls[0]", u); err != nil {
+			return "", err
+		}
+	case a.base.Scheme == "https" && u.Scheme != "https":
 		return "", failure(ReasonInvalid, "urls[0]: it leads from https to http")
 	}
 	return u.String(), nil
@@ -151,6 +163,9 @@ func (c *Client) Chart(ctx context.Context, a *Access, at, digest string) ([]byt
 	u, err := parse("spec.chartURL", at)
 	if err != nil {
 		return nil, err
+	}
+	if u.Scheme == schemeOCI {
+		return c.registryChart(ctx, a, u, digest)
 	}
 	raw, _, err := c.get(ctx, a, u, Validators{}, chart.MaxArchive, "the chart")
 	if err != nil {
@@ -244,10 +259,15 @@ func (t *authorized) RoundTrip(r *http.Request) (*http.Response, error) {
 	out := r.Clone(r.Context())
 	out.Header.Del("Authorization") // what a client took along on a redirect
 	out.Header.Del("Referer")
-	if a := t.access; (a.username != "" || a.password != "") && a.base.Scheme == out.URL.Scheme && hostport(a.base) == hostport(out.URL) {
+	if a := t.access; a.sendsTo(out.URL) {
 		out.SetBasicAuth(a.username, a.password)
 	}
 	return t.base.RoundTrip(out)
+}
+
+// sendsTo reports whether the credentials are for the origin of a URL.
+func (a *Access) sendsTo(u *url.URL) bool {
+	return (a.username != "" || a.password != "") && a.base.Scheme == u.Scheme && hostport(a.base) == hostport(u)
 }
 
 // hostport returns the host and the port of a URL.
@@ -255,7 +275,7 @@ func hostport(u *url.URL) [2]string {
 	port := u.Port()
 	switch {
 	case port != "":
-	case u.Scheme == "https":
+	case u.Scheme == "https", u.Scheme == schemeOCI:
 		port = "443"
 	default:
 		port = "80"

@@ -245,8 +245,11 @@ func TestCertificatesOfRepositoriesAreVerified(t *testing.T) { // X17
 
 func TestAddressesOfRepositories(t *testing.T) {
 	for url, want := range map[string]string{
-		"https://charts.example.com": "<nil>", "http://charts.example.com:8080/a/b/": "<nil>", "oci://registry.example.com/charts": source.ReasonUnsupported,
-		"": source.ReasonInvalid, "charts.example.com": source.ReasonInvalid, "file:///etc": source.ReasonInvalid, "https://ann:canary@charts.example.com": source.ReasonInvalid,
+		"https://charts.example.com": "<nil>", "http://charts.example.com:8080/a/b/": "<nil>", "oci://registry.example.com:5000/charts/": "<nil>",
+		"oci://registry.example.com": "<nil>", "oci://registry.example.com/Charts": source.ReasonInvalid, "oci://registry.example.com/a/../b": source.ReasonInvalid,
+		"oci://registry.example.com/a%2f..%2f_catalog": source.ReasonInvalid, "oci:///charts": source.ReasonInvalid,
+		"oci://u:canary@registry.example.com/a": source.ReasonInvalid,
+		"":                                      source.ReasonInvalid, "charts.example.com": source.ReasonInvalid, "file:///etc": source.ReasonInvalid, "https://ann:canary@charts.example.com": source.ReasonInvalid,
 		"https://": source.ReasonInvalid, "https://a.example.com?token=canary": source.ReasonInvalid, "https://a b": source.ReasonInvalid, "http:a": source.ReasonInvalid,
 	} {
 		if _, err := source.AccessOf(repository(url)); reason(err) != want || err != nil && strings.Contains(err.Error(), "canary") {
@@ -256,6 +259,8 @@ func TestAddressesOfRepositories(t *testing.T) {
 	a := access(t, repository("https://charts.example.com/stable"))
 	for ref, want := range map[string]string{
 		"a.tgz": "https://charts.example.com/stable/a.tgz", "/b/a.tgz": "https://charts.example.com/b/a.tgz", "https://o.example.com/a.tgz": "https://o.example.com/a.tgz",
+		"oci://o.example.com/a:1.0.0": "oci://o.example.com/a:1.0.0", "oci://o.example.com/a/../b:1.0.0": "oci://o.example.com/b:1.0.0",
+		"oci://o.example.com/a%2fb:1.0.0": "", "oci://o.example.com/a:1?x": "",
 		"": "", "oci://o.example.com/a": "", "http://o.example.com/a.tgz": "", "https://u:p@o.example.com/a.tgz": "", "data:x": "", "%zz": "",
 	} {
 		if got, err := a.Resolve(ref); got != want || (err == nil) != (want != "") {
@@ -306,7 +311,7 @@ func TestAChartIsWhereItsVersionSays(t *testing.T) { // X37
 		"NoKey":            {v1alpha1.ExtensionVersionSpec{ChartDataRef: ref("kubesphere-system", "shop", "other")}, in, "", source.ReasonNotFound},
 		"OtherDigest":      {v1alpha1.ExtensionVersionSpec{ChartDataRef: ref("kubesphere-system", "shop", "chart.tgz"), Digest: "abc"}, in, "", source.ReasonDigest},
 		"Nowhere":          {v1alpha1.ExtensionVersionSpec{}, in, "", source.ReasonInvalid},
-		"OCI":              {v1alpha1.ExtensionVersionSpec{ChartURL: "oci://registry.example.com/shop"}, in, "", source.ReasonUnsupported},
+		"OCI":              {v1alpha1.ExtensionVersionSpec{ChartURL: "oci://registry.example.com/shop"}, in, "", source.ReasonInvalid},
 		"BadURL":           {v1alpha1.ExtensionVersionSpec{ChartURL: "file:///etc/passwd", Repository: "museum"}, in, "", source.ReasonInvalid},
 		"Cluster":          {v1alpha1.ExtensionVersionSpec{ChartURL: s.URL, Repository: "museum"}, objects{err: errors.New("down")}, "", "down"},
 	} {

@@ -1,5 +1,5 @@
-// Package repository takes over what chart repositories have: an ExtensionVersion for each version of an extension in an index. What is in
-// them is read elsewhere, by the controllers of ExtensionVersions and of Extensions.
+// Package repository takes over what repositories of charts have: an ExtensionVersion for each version of an extension that an index or a
+// registry names. What is in them is read elsewhere, by the controllers of ExtensionVersions and of Extensions.
 package repository
 
 import (
@@ -28,7 +28,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
-	"kapis.dev/ks-apiserver/pkg/chart"
 	"kapis.dev/ks-apiserver/pkg/chart/source"
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
@@ -94,7 +93,7 @@ type read struct {
 	spec v1alpha1.RepositorySpec
 	sync string
 	// since asks whether something has changed, and digest is that of the index which was taken over.
-	since  source.Validators
+	since  source.State
 	digest string
 	// next is when it is read again, and failures how often in a row that failed.
 	next     time.Time
@@ -110,7 +109,7 @@ func (r *Reconciler) forget(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if is := r.reads[name]; is != nil {
-		is.since, is.digest = source.Validators{}, ""
+		is.since, is.digest = source.State{}, ""
 	}
 }
 
@@ -123,7 +122,7 @@ func (r *Reconciler) remove(name string) {
 	}
 	delete(r.reads, name)
 	for _, is := range r.reads {
-		is.since, is.digest = source.Validators{}, ""
+		is.since, is.digest = source.State{}, ""
 	}
 }
 
@@ -250,7 +249,8 @@ type outcome struct {
 	bad []string
 }
 
-// take reads the index, and takes it over where it has changed. An error that is a Failure is of the repository, any other of the cluster.
+// take reads what a repository has, and takes it over where that has changed. An error that is a Failure is of the repository, any other
+// of the cluster.
 func (r *Reconciler) take(ctx context.Context, repository *v1alpha1.Repository, last *read, timeout time.Duration) (outcome, error) {
 	if len(repository.Name) > validation.LabelValueMaxLength {
 		return outcome{}, &source.Failure{Reason: source.ReasonInvalid, Message: fmt.Sprintf(
@@ -262,22 +262,20 @@ func (r *Reconciler) take(ctx context.Context, repository *v1alpha1.Repository, 
 	}
 	reading, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	raw, since, err := r.source.Index(reading, access, last.since)
+	depth := depthOf(&repository.Spec)
+	index, since, err := r.source.Catalogue(reading, access, depth, last.since)
 	if err != nil {
+		last.since = since
 		return outcome{}, err
 	}
-	if raw == nil {
+	if index == nil {
 		return outcome{}, nil
-	}
-	index, err := chart.ReadIndex(raw)
-	if err != nil {
-		return outcome{}, &source.Failure{Reason: source.ReasonInvalid, Message: err.Error()}
 	}
 	if index.Digest == last.digest {
 		last.since = since
 		return outcome{}, nil
 	}
-	wanted, bad, err := r.plan(ctx, repository, access, index)
+	wanted, bad, err := r.plan(ctx, repository, access, index, depth)
 	if err != nil {
 		return outcome{}, err
 	}

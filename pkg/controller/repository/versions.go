@@ -53,9 +53,20 @@ func clip(s string) string {
 	return s
 }
 
+// depthOf returns how many versions of each extension are taken.
+func depthOf(s *v1alpha1.RepositorySpec) int {
+	if s.Depth == nil {
+		return usualDepth
+	}
+	if *s.Depth <= 0 || *s.Depth > maxVersions {
+		return maxVersions
+	}
+	return *s.Depth
+}
+
 // plan returns which versions an index has, and names the entries that are left out. It writes nothing.
 func (r *Reconciler) plan(ctx context.Context, repository *v1alpha1.Repository, access *source.Access,
-	index *chart.Index) (*wants, []string, error) {
+	index *chart.Index, depth int) (*wants, []string, error) {
 	if index.Len() > maxExtensions {
 		return nil, nil, &source.Failure{Reason: source.ReasonTooLarge,
 			Message: fmt.Sprintf("the repository has %d charts: at most %d are taken", index.Len(), maxExtensions)}
@@ -63,13 +74,6 @@ func (r *Reconciler) plan(ctx context.Context, repository *v1alpha1.Repository, 
 	owners, there, err := r.owners(ctx)
 	if err != nil {
 		return nil, nil, err
-	}
-	depth := usualDepth
-	if d := repository.Spec.Depth; d != nil {
-		depth = *d
-	}
-	if depth == 0 || depth > maxVersions {
-		depth = maxVersions
 	}
 	out := &wants{versions: map[string]*wanted{}, unclear: map[string]bool{}, lower: map[string]bool{}, there: there}
 	var bad []string

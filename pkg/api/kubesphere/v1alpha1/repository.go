@@ -15,7 +15,7 @@ const (
 	FinalizerRepository = "kubesphere.io/repository-protection"
 )
 
-// Repository is a place that has charts of extensions: a chart repository by http or https.
+// Repository is a place that has charts of extensions: a chart repository by http or https, or a container registry (oci://).
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -39,7 +39,7 @@ type Repository struct {
 
 // RepositorySpec says where a repository is.
 type RepositorySpec struct {
-	// URL is its address, without a user and without index.yaml.
+	// URL is its address, without a user and without index.yaml. Of a registry it has the path below which the charts are.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	URL string `json:"url,omitempty"`
@@ -47,7 +47,7 @@ type RepositorySpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	Description string `json:"description,omitempty"`
-	// BasicAuth is sent to the host of the URL, and to no other.
+	// BasicAuth is sent to the host of the URL, and to no other; that for a registry goes to the token server of its site, too.
 	// +optional
 	BasicAuth *BasicAuth `json:"basicAuth,omitempty"`
 	// UpdateStrategy says how often it is read.
@@ -57,7 +57,7 @@ type RepositorySpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1048576
 	CABundle string `json:"caBundle,omitempty"`
-	// Insecure accepts any certificate.
+	// Insecure accepts any certificate, and a registry without TLS.
 	// +optional
 	Insecure bool `json:"insecure,omitempty"`
 	// Depth is how many versions of each extension are taken, the highest first: 3 where it is absent, all where it is 0.

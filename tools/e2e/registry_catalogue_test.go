@@ -1,0 +1,47 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	ggcr "github.com/google/go-containerregistry/pkg/registry"
+
+	"kapis.dev/ks-apiserver/pkg/chart/charttest"
+	"kapis.dev/ks-apiserver/pkg/egress/egresstest"
+)
+
+// X16, X17, X37: a container registry that wants a password is the catalogue of the extensions in it.
+func TestARegistryIsACatalogueOfExtensions(t *testing.T) {
+	a, name, repo := admin(t), unique("shop"), unique("registry")
+	in := ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0)))
+	push := httptest.NewServer(in)
+	t.Cleanup(push.Close)
+	registry := httptest.NewServer(egresstest.BasicAuth("ann", canary, in))
+	t.Cleanup(registry.Close)
+	for _, version := range []string{"1.0.0", "1.1.0"} {
+		charttest.Push(t, push.URL, "charts/"+name, version, charttest.ArtifactOf(name, version, packedChart(t, name, version)))
+	}
+	charttest.Push(t, push.URL, "charts/image", "9.9.9", charttest.Artifact{Config: charttest.Layer{Type: "image", Raw: []byte("{}")}})
+	a.create(t, catalogue+"/repositories", obj{"apiVersion": "kubesphere.io/v1alpha1", "kind": "Repository", "metadata": obj{"name": repo},
+		"spec": obj{"url": "oci" + strings.TrimPrefix(registry.URL, "http") + "/charts", "insecure": true,
+			"basicAuth": obj{"username": "ann", "password": canary}}})
+	extension := catalogue + "/extensions/" + name
+	eventually(t, "the highest version is recommended", a.answersWith(http.StatusOK, extension, `"recommendedVersion":"1.1.0"`))
+	for path, want := range map[string]string{
+		catalogue + "/extensionversions/" + name + "-1.0.0":           `/charts/` + name + `:1.0.0"`,
+		catalogue + "/repositories/" + repo:                           "all entries were taken over",
+		packages + "/extensionversions/" + name + "-1.1.0" + "/files": base64.StdEncoding.EncodeToString([]byte("<svg/>")),
+	} {
+		if body := a.must(t, http.StatusOK, http.MethodGet, path, nil).body; !strings.Contains(body, want) || strings.Contains(body, canary) {
+			t.Errorf("%s has no %s, or the password: %s", path, want, body)
+		}
+	}
+	a.must(t, http.StatusNotFound, http.MethodGet, catalogue+"/extensions/image", nil)
+	a.must(t, http.StatusOK, http.MethodDelete, catalogue+"/repositories/"+repo, nil)
+	eventually(t, "nothing is left of a repository that is gone", a.is(http.StatusNotFound, http.MethodGet, extension))
+}
