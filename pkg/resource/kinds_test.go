@@ -34,7 +34,8 @@ var served = map[schema.GroupVersion]string{ // "+" marks a kind in namespaces
 	{Group: "tenant.kubesphere.io", Version: "v1beta1"}:   "workspaces workspacetemplates",
 	{Group: "iam.kubesphere.io", Version: "v1beta1"}: "users groups loginrecords groupbindings globalroles clusterroles workspaceroles roles+ " +
 		"globalrolebindings clusterrolebindings workspacerolebindings rolebindings+",
-	{Group: "example.com", Version: "v1"}: "widgets+ gadgets",
+	{Group: "kubesphere.io", Version: "v1alpha1"}: "extensions",
+	{Group: "example.com", Version: "v1"}:         "widgets+ gadgets",
 }
 
 type everything struct{ discovery }
@@ -315,6 +316,13 @@ func clusterObjects() map[string][]string {
 		},
 		"/apis/cluster.kubesphere.io/v1alpha1/labels": {obj("l1", "", `"spec":{"key":"env","value":"prod"}`), obj("l2", "", `"spec":{"key":"env","value":"test"}`)},
 		"/apis/example.com/v1/widgets":                {obj("a/w", "", ""), obj("b/w", "", "")},
+		"/apis/kubesphere.io/v1alpha1/extensions": {
+			obj("shop", labelled("kubesphere.io/category", "trade"),
+				`"spec":{"displayName":{"en":"The Market","zh":"商店"}},"status":{"recommendedVersion":"1.0.0","state":"Installed","enabled":true}`),
+			obj("pay", "", `"spec":{"displayName":{"en":"Payments"}},"status":{"recommendedVersion":"2.0.0"}`),
+			obj("old", "", `"spec":{},"status":{"state":"UpgradeFailed","enabled":false}`),
+			obj("new", "", `"spec":{"displayName":"x"},"status":{}`),
+		},
 		"/apis/example.com/v1/gadgets": {
 			obj("g1", labelled(plan.WorkspaceLabel, "w1"), ""),
 			obj("g2", labelled(plan.WorkspaceLabel, "w2"), ""),
@@ -400,6 +408,13 @@ func TestFiltersAndSortKeysOfKinds(t *testing.T) {
 		{"iam.kubesphere.io" + "/roles", "aggregateTo=admin&namespace=a", "x"},
 		{"rbac.authorization.k8s.io" + "/roles", "aggregateTo=native", "other"}, {"rbac.authorization.k8s.io" + "/clusterroles", "aggregateTo=native", "other"},
 
+		{"extensions", "q=market", "shop"}, {"extensions", "q=商店", "shop"}, {"extensions", "q=the+trade", "shop"}, {"extensions", "q=PAY", "pay"},
+		{"extensions", "q=pay+market", ""}, {"extensions", "q=&status=&enabled=&available=&sortBy=", "new old pay shop"}, {"extensions", "q=en", "pay"},
+		{"extensions", "status=installed", "shop"}, {"extensions", "status=Installed|UpgradeFailed", "old shop"}, {"extensions", "status=Odd", ""},
+		{"extensions", "enabled=true", "shop"}, {"extensions", "enabled=false", "new old pay"}, {"extensions", "available=true", "old pay shop"},
+		{"extensions", "available=false", "new"}, {"extensions", "available=true&status=Installed&enabled=true&q=mark", "shop"},
+		{"extensions", "fieldSelector=status.state=", "new pay"}, {"extensions", "name=Market", ""},
+
 		{"workspaces", "name=shop", "w1"}, {"workspaces", "sortBy=createTime", "w1 w2"}, {"workspacetemplates", "name=w2", "w2"},
 		{"clusters", "labelSelector=cluster-role.kubesphere.io/host=,!cluster-role.kubesphere.io/edge", "host"},
 		{"clusters", "labelSelector=!cluster-role.kubesphere.io/host,!cluster-role.kubesphere.io/edge", ""},
@@ -414,6 +429,17 @@ func TestFiltersAndSortKeysOfKinds(t *testing.T) {
 		got := w.keys(t, w.resolve(t, group, plural), plan.Scope{}, strings.ReplaceAll(c.raw, "=$", "=%24")+"&ascending=true")
 		if names := namesOf(got, !strings.Contains(c.raw, "sortBy")); names != c.want {
 			t.Errorf("%s?%s: %q, want %q", c.kind, c.raw, names, c.want)
+		}
+	}
+}
+
+// A filter of the pages of extensions that means nothing is told, and is not taken for one that nothing matches.
+func TestFiltersOfExtensionsAreTrueOrFalse(t *testing.T) {
+	w := newCluster(t, clusterObjects(), Options{})
+	extensions := w.resolve(t, "kubesphere.io", "extensions")
+	for _, raw := range []string{"enabled=yes", "available=True", "available=1&enabled=true"} {
+		if _, err := w.list(t, extensions, plan.Scope{}, raw); code(err) != http.StatusBadRequest || !strings.Contains(err.Error(), "want true or false") {
+			t.Errorf("%s: %v", raw, err)
 		}
 	}
 }

@@ -55,6 +55,7 @@ func All() map[schema.GroupResource]*plan.Kind {
 		in(iamGroup, "rolebindings"):          roleBindings(),
 
 		in("cluster.kubesphere.io", "labels"): labelObjects(),
+		in("kubesphere.io", "extensions"):     extensions(),
 	}
 }
 

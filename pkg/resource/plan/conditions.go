@@ -202,10 +202,13 @@ func (b *Builder) fields() {
 
 // freeText adds the words of q.
 func (b *Builder) freeText() {
-	b.words = append(b.words, b.Query.Words...)
+	also := b.Own.WordsField - 1
+	if also < 0 { // an index may answer
+		b.words = append(b.words, b.Query.Words...)
+	}
 	for _, text := range b.Query.Words {
 		w := wordOf(text)
-		b.Check(w.inRecord)
+		b.Check(func(r *index.Record) bool { return w.inRecord(r) || also >= 0 && w.in(r.Fields[also]) })
 	}
 }
 

@@ -28,6 +28,8 @@ type Kind struct {
 	Plan func(b *Builder) error
 	// NameField is 1 more than the position of a field that the name filter also searches.
 	NameField int
+	// WordsField is 1 more than the position of a field that q also searches. No index has it, so it is for kinds of few objects.
+	WordsField int
 	// Annotation is what another kind knows of the objects, nil for nothing.
 	Annotation *DerivedAnnotation
 	// Members says that the parameter namespace selects the members of one, and not objects in it.
