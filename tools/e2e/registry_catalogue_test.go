@@ -6,6 +6,9 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -42,6 +45,20 @@ func TestARegistryIsACatalogueOfExtensions(t *testing.T) {
 		}
 	}
 	a.must(t, http.StatusNotFound, http.MethodGet, catalogue+"/extensions/image", nil)
+
+	// What Helm's own CLI pushes is read like that.
+	_, helm := helmProgram(t)
+	packed := filepath.Join(t.TempDir(), name+"-1.2.0.tgz")
+	if err := os.WriteFile(packed, packedChart(t, name, "1.2.0"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), helm, "push", packed, "oci"+strings.TrimPrefix(push.URL, "http")+"/charts", "--plain-http")
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("helm push: %v: %s", err, out)
+	}
+	a.resync(t, repo)
+	eventually(t, "what Helm has pushed is recommended", a.answersWith(http.StatusOK, extension, `"recommendedVersion":"1.2.0"`))
 	a.must(t, http.StatusOK, http.MethodDelete, catalogue+"/repositories/"+repo, nil)
 	eventually(t, "nothing is left of a repository that is gone", a.is(http.StatusNotFound, http.MethodGet, extension))
 }

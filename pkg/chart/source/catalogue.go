@@ -25,8 +25,8 @@ import (
 const (
 	// perPage and maxPages bound a list.
 	perPage, maxPages = 1000, 20
-	// maxRepositories bounds the repositories below a path, and maxVersions the versions of all of them together that are noted.
-	maxRepositories, maxVersions = 5000, 100_000
+	// maxRepositories bounds the repositories below a path, maxTags the versions of one of them, and maxVersions those of all that are noted.
+	maxRepositories, maxTags, maxVersions = 5000, 20_000, 100_000
 	// maxOthers is how many of the highest versions of a repository may be something else than its chart until the rest is left alone.
 	maxOthers = 5
 	// parallel is how many repositories are read at once.
@@ -257,7 +257,7 @@ func (r *registryReader) repository(ctx context.Context, repository string) (*ch
 			break
 		}
 		v := chart.Version{Name: entry.Name, Version: t.version,
-			URLs: []string{schemeOCI + "://" + r.name.RegistryStr() + "/" + repository + ":" + t.tag}}
+			URLs: []string{schemeOCI + "://" + r.host + "/" + repository + ":" + t.tag}}
 		if taken < r.depth {
 			is, err := r.manifestOf(ctx, s, reference{repository, t.tag})
 			if err == nil && is.chart && is.version != t.version {
@@ -299,6 +299,9 @@ func (s *session) versions(ctx context.Context, repository string) ([]tagged, er
 			if _, err := semver.StrictNewVersion(version); err == nil && isTag(tag) {
 				out = append(out, tagged{tag, version})
 			}
+		}
+		if len(out) > maxTags {
+			return failure(ReasonTooLarge, "%s has more than %d versions", repository, maxTags)
 		}
 		return nil
 	})

@@ -31,7 +31,7 @@ const (
 	maxRequests = 20_000
 	// maxManifest bounds manifests and pages of lists, and maxConfig what describes a chart, in bytes.
 	maxManifest, maxConfig = 4 << 20, 1 << 20
-	// maxRepository bounds the name of a repository.
+	// maxRepository bounds the names of repositories and charts.
 	maxRepository = 255
 	sha256Prefix  = "sha256:"
 )
@@ -109,6 +109,8 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // registry is a container registry during one read.
 type registry struct {
+	// host is what users call it, which may be another word than the name of its API.
+	host      string
 	name      name.Registry
 	account   authn.Authenticator
 	transport *guard
@@ -126,7 +128,7 @@ func (c *Client) registry(a *Access, at *url.URL) (*registry, error) {
 	}
 	o := c.egress
 	o.RootCAs, o.SkipVerify = a.authorities, a.insecure
-	out := &registry{name: reg, account: authn.Anonymous,
+	out := &registry{host: at.Host, name: reg, account: authn.Anonymous,
 		transport: &guard{base: egress.NewTransport(o), host: reg.RegistryStr(), insecure: a.insecure}}
 	if a.sendsTo(at) {
 		out.account = &authn.Basic{Username: a.username, Password: a.password}
@@ -307,7 +309,9 @@ func (s *session) manifest(ctx context.Context, at reference) (*manifest, error)
 	if json.Unmarshal(raw, &described) != nil {
 		return nil, failure(ReasonInvalid, "the description of the chart is no JSON of one")
 	}
-	out.name, out.version = described.Name, described.Version
+	if out.name, out.version = described.Name, described.Version; len(out.name) > maxRepository || len(out.version) > maxRepository {
+		return nil, failure(ReasonInvalid, "the name or the version of the chart has more than %d letters", maxRepository)
+	}
 	if created, err := time.Parse(time.RFC3339, is.Annotations["org.opencontainers.image.created"]); err == nil {
 		out.created = created
 	}
