@@ -23,6 +23,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/apiserver/openapi"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
+	"kapis.dev/ks-apiserver/pkg/kapis/application"
 	kapiscluster "kapis.dev/ks-apiserver/pkg/kapis/cluster"
 	"kapis.dev/ks-apiserver/pkg/kapis/discovery"
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic"
@@ -87,7 +88,8 @@ func (p routes) webServices() []*restful.WebService {
 	gateways.MountRouter(older)
 	terminals.MountOlder(older)
 	all = append(all, older)
-	for _, ws := range []*restful.WebService{gateways.WebService(), (&kapisgateway.V1alpha2{Caches: p.store}).WebService()} {
+	for _, ws := range []*restful.WebService{gateways.WebService(), (&kapisgateway.V1alpha2{Caches: p.store}).WebService(),
+		application.WebService(application.Options{Resources: p.resources, AsCaller: p.caller(), Client: p.client})} {
 		kinds.Mount(ws)
 		all = append(all, ws)
 	}

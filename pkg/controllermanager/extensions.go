@@ -41,9 +41,9 @@ func extensions(cfg *config.Config) []controller {
 // ownGroup reports whether ks-apiserver has routes of a group, in any version.
 func ownGroup(gv schema.GroupVersion) bool {
 	switch gv.Group {
-	case "cluster.kubesphere.io", "config.kubesphere.io", "extensions.kubesphere.io", "gateway.kubesphere.io", "iam.kubesphere.io",
-		"kubesphere.io", "operations.kubesphere.io", "package.kubesphere.io", "quota.kubesphere.io", "resources.kubesphere.io",
-		"tenant.kubesphere.io", "terminal.kubesphere.io", "workloadtemplate.kubesphere.io":
+	case "application.kubesphere.io", "cluster.kubesphere.io", "config.kubesphere.io", "extensions.kubesphere.io", "gateway.kubesphere.io",
+		"iam.kubesphere.io", "kubesphere.io", "operations.kubesphere.io", "package.kubesphere.io", "quota.kubesphere.io",
+		"resources.kubesphere.io", "tenant.kubesphere.io", "terminal.kubesphere.io", "workloadtemplate.kubesphere.io":
 		return true
 	}
 	return strings.HasSuffix(gv.Group, ".kapis.dev")

@@ -1,0 +1,214 @@
+package scope
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	restful "github.com/emicklei/go-restful/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/store/index"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// Object is an object of the store.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Kind is a kind of the store. Its methods do what routes do with its objects.
+type Kind[O Object] struct {
+	plural, name string
+	new          func() O
+	// public reports whether an object is seen by everybody who may ask for any.
+	public func(workspace, state string) bool
+	// states has the states of objects, and first the one of an object that says none; nil where lists have no condition on it.
+	states []string
+}
+
+// The kinds of the store.
+var (
+	Apps = Kind[*v2.Application]{"applications", "Application", func() *v2.Application { return &v2.Application{} }, published,
+		[]string{v2.StateDraft, v2.StateActive, v2.StateSuspended}}
+	Versions = Kind[*v2.ApplicationVersion]{"applicationversions", "ApplicationVersion",
+		func() *v2.ApplicationVersion { return &v2.ApplicationVersion{} }, published,
+		[]string{v2.StateDraft, v2.StateSubmitted, v2.StatePassed, v2.StateRejected, v2.StateActive, v2.StateSuspended}}
+	Categories = Kind[*v2.Category]{"categories", "Category", func() *v2.Category { return &v2.Category{} },
+		func(string, string) bool { return true }, nil}
+	Repos = Kind[*v2.Repo]{"repos", "Repo", func() *v2.Repo { return &v2.Repo{} },
+		func(workspace, _ string) bool { return workspace == SystemWorkspace }, nil}
+	Releases = Kind[*v2.ApplicationRelease]{"applicationreleases", "ApplicationRelease",
+		func() *v2.ApplicationRelease { return &v2.ApplicationRelease{} }, func(string, string) bool { return false },
+		[]string{v2.ReleaseCreating, v2.ReleaseCreated, v2.ReleaseActive, v2.ReleaseUpgrading, v2.ReleaseUpgraded, v2.ReleaseDeleting,
+			v2.ReleaseFailed, v2.ReleaseDeployFailed, v2.ReleaseTimeout, v2.ReleaseClusterDeleted}}
+)
+
+// published reports whether what is in this state is in the store for everybody, whichever workspace it is of.
+func published(_, state string) bool { return state == v2.StateActive }
+
+// Resource returns the kind as errors name it.
+func (k Kind[O]) Resource() schema.GroupResource { return gvr(k.plural).GroupResource() }
+
+// NotFound returns the error for an object that is not there, or that the caller may not see.
+func (k Kind[O]) NotFound(name string) error { return apierrors.NewNotFound(k.Resource(), name) }
+
+func (k Kind[O]) typeMeta() schema.GroupVersionKind { return v2.SchemeGroupVersion.WithKind(k.name) }
+
+// State returns the state of an object whose status says this.
+func (k Kind[O]) State(said string) string {
+	if said == "" && len(k.states) > 0 {
+		return k.states[0]
+	}
+	return said
+}
+
+// Get returns an object of the caches that the request sees.
+func (k Kind[O]) Get(s *Store, r *restful.Request, name string) (O, error) {
+	var none O
+	seen, err := s.sight(r)
+	if err != nil {
+		return none, err
+	}
+	ctx := r.Request.Context()
+	kind, err := s.Resources.Catalog().Resolve(ctx, gvr(k.plural))
+	if err != nil {
+		return none, err
+	}
+	found, err := s.Resources.Get(ctx, kind, plan.Scope{}, name)
+	if err != nil {
+		return none, err
+	}
+	text := found.JSON.String()
+	o, err := k.decode(text)
+	if err != nil {
+		return none, err
+	}
+	labels := o.GetLabels()
+	if !seen.has(labels[LabelWorkspace], labels[LabelNamespace], k.isPublic(labels[LabelWorkspace], text)) {
+		return none, k.NotFound(name)
+	}
+	return o, nil
+}
+
+func (k Kind[O]) isPublic(workspace, text string) bool {
+	return k.public(ofWorkspace(workspace), k.State(rawjson.GetText(text, "status", "state")))
+}
+
+func (k Kind[O]) decode(text string) (O, error) {
+	o := k.new()
+	if err := json.Unmarshal([]byte(text), o); err != nil {
+		return o, fmt.Errorf("read a cached %s: %w", k.name, err)
+	}
+	o.GetObjectKind().SetGroupVersionKind(k.typeMeta())
+	return o, nil
+}
+
+// List answers a list of the objects that a request sees and that have these labels: filtered, sorted, one page.
+func (k Kind[O]) List(s *Store, r *restful.Request, labels map[string]string) (any, error) {
+	values, states, err := parameters(r.Request.URL.Query(), k.states)
+	if err != nil {
+		return nil, err
+	}
+	q, err := query.Parse(values)
+	if err != nil {
+		return nil, err
+	}
+	seen, err := s.sight(r)
+	if err != nil {
+		return nil, err
+	}
+	ctx := r.Request.Context()
+	kind, err := s.Resources.Catalog().Resolve(ctx, gvr(k.plural))
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.Resources.List(ctx, kind, plan.Scope{Only: k.subset(seen, labels, states)}, q)
+	if err != nil {
+		return nil, err
+	}
+	return p.Items(), nil
+}
+
+// subset returns the objects that are seen, that have these labels, and one of these states, nil for any. Its name has all that it depends
+// on, each text quoted.
+func (k Kind[O]) subset(seen *sight, labels map[string]string, states []string) *plan.Subset {
+	keys := slices.Sorted(maps.Keys(labels))
+	var name strings.Builder
+	fmt.Fprintf(&name, "appstore %q %q %t", seen.workspace, seen.namespace, seen.all)
+	for _, list := range [][]string{seen.workspaces, seen.namespaces, states} {
+		fmt.Fprintf(&name, " %q", list)
+	}
+	// Every object has it; where a label is asked for, an index finds it.
+	first := query.Requirement{Key: LabelWorkspace, Op: query.NotIn}
+	for i, key := range keys {
+		fmt.Fprintf(&name, " %q=%q", key, labels[key])
+		if i == 0 {
+			first = query.Requirement{Key: key, Op: query.In, Values: []string{labels[key]}}
+		}
+	}
+	return &plan.Subset{Name: name.String(), Label: first, Holds: func(r *index.Record) bool {
+		for _, key := range keys {
+			if v, _ := r.Labels.Get(key); v != labels[key] {
+				return false
+			}
+		}
+		text := r.JSON.String()
+		if states != nil && !slices.Contains(states, k.State(rawjson.GetText(text, "status", "state"))) {
+			return false
+		}
+		workspace, _ := r.Labels.Get(LabelWorkspace)
+		namespace, _ := r.Labels.Get(LabelNamespace)
+		return seen.has(workspace, namespace, k.isPublic(workspace, text))
+	}}
+}
+
+// All returns all objects of the caches that have a label, whoever may see them: for the server's own checks.
+func (k Kind[O]) All(ctx context.Context, s *Store, label, value string) ([]O, error) {
+	kind, err := s.Resources.Catalog().Resolve(ctx, gvr(k.plural))
+	if err != nil {
+		return nil, err
+	}
+	q, err := query.Parse(nil)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.Resources.List(ctx, kind, plan.Scope{Only: k.subset(&sight{all: true}, map[string]string{label: value}, nil)}, q)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]O, 0, p.Len())
+	for i := range p.Len() {
+		o, err := k.decode(p.Object(i).String())
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, o)
+	}
+	return out, nil
+}
+
+// Listing documents the parameters of a list that Kind.List answers, and says that its route restricts it to what the caller sees.
+func Listing(ws *restful.WebService, b *restful.RouteBuilder) *restful.RouteBuilder {
+	b.Metadata(web.MetadataPartialList, true).Param(ws.QueryParameter(paramConditions, "status=a|b, name=a|b, name~part, keyword=words, joined by commas"))
+	for _, p := range resource.Parameters() {
+		switch p.Name {
+		case "watch", "view", "managedFields", "includeObject", "allowWatchBookmarks", "sendInitialEvents", "resourceVersionMatch", "timeoutSeconds":
+		default:
+			b.Param(ws.QueryParameter(p.Name, p.Doc).DataType(p.Type))
+		}
+	}
+	return b
+}

@@ -1,0 +1,179 @@
+// Package scope is what the routes of the application store share: which variants their paths have, which objects a request may see and
+// change, and how objects are read from the caches and written as the caller.
+//
+// An object is of the workspace that its label kubesphere.io/workspace names, and of the system's without one. A request whose path names a
+// workspace changes objects of that workspace only, and sees those and what is public. Without a workspace in the path, who has the right on
+// the platform sees everything, and everybody else the workspaces of their own, and what is public. What a request may not see is not found.
+//
+// The right to an application is one of this project's; at kube-apiserver the caller has none. So writes are sent in a group that stands for
+// that right, after the object was compared with the path, and a policy there bounds what the group may write
+// (config/rbac/app-store.yaml).
+package scope
+
+import (
+	"context"
+	"slices"
+
+	restful "github.com/emicklei/go-restful/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/caller"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
+)
+
+const (
+	// SystemWorkspace is the workspace of objects that are of no other.
+	SystemWorkspace = "system-workspace"
+	// LabelWorkspace and LabelNamespace say which workspace, and for releases which namespace, an object is of.
+	LabelWorkspace = plan.WorkspaceLabel
+	LabelNamespace = "kubesphere.io/namespace"
+
+	tenantGroup, tenantVersion = "tenant.kubesphere.io", "v1beta1"
+)
+
+// Variant is a form of a route's path.
+type Variant struct {
+	// Path is what comes before the route's own, and ID a part of the names of operations.
+	Path, ID string
+	// parameter is the path parameter, empty for none.
+	parameter string
+}
+
+// The variants that routes of the store have.
+var (
+	Platform    = Variant{}
+	InWorkspace = Variant{Path: "/workspaces/{workspace}", ID: "Workspace", parameter: "workspace"}
+	InNamespace = Variant{Path: "/namespaces/{namespace}", ID: "Namespace", parameter: "namespace"}
+)
+
+// Document documents the path parameter of a variant.
+func (v Variant) Document(ws *restful.WebService, b *restful.RouteBuilder) *restful.RouteBuilder {
+	if v.parameter != "" {
+		b.Param(ws.PathParameter(v.parameter, "name of the "+v.parameter))
+	}
+	return b
+}
+
+// Store reads and writes the objects of the store for routes.
+type Store struct {
+	// Resources answers reads from the caches.
+	Resources *resource.Service
+	// AsCaller writes as the caller, and decides what else the caller may do.
+	AsCaller caller.Client
+}
+
+// WorkspaceOf returns the workspace that an object with these labels is of.
+func WorkspaceOf(labels map[string]string) string { return ofWorkspace(labels[LabelWorkspace]) }
+
+func ofWorkspace(label string) string {
+	if label == "" {
+		return SystemWorkspace
+	}
+	return label
+}
+
+// sight is what a request sees.
+type sight struct {
+	// workspace and namespace are those of the path.
+	workspace, namespace string
+	// all is whether the caller sees every workspace; otherwise workspaces and namespaces are the ones that they see, sorted.
+	all                    bool
+	workspaces, namespaces []string
+}
+
+// has reports whether the object with these labels is seen; public is whether everybody who may ask sees it.
+func (s *sight) has(workspace, namespace string, public bool) bool {
+	workspace = ofWorkspace(workspace)
+	if s.workspace != "" && workspace != s.workspace && workspace != SystemWorkspace || s.namespace != "" && namespace != s.namespace {
+		return false
+	}
+	if s.all || public {
+		return true
+	}
+	_, in := slices.BinarySearch(s.workspaces, workspace)
+	if !in && namespace != "" {
+		_, in = slices.BinarySearch(s.namespaces, namespace)
+	}
+	return in
+}
+
+// changes reports whether a request with this path may change the object with these labels, if it may change any.
+func (s *sight) changes(workspace, namespace string) bool {
+	return (s.workspace == "" || ofWorkspace(workspace) == s.workspace) && (s.namespace == "" || namespace == s.namespace)
+}
+
+// path returns what the path of a request names, and nothing else.
+func path(r *restful.Request) sight {
+	return sight{workspace: r.PathParameter("workspace"), namespace: r.PathParameter("namespace")}
+}
+
+// sight returns what a request for objects sees. Roles of existing installations let everybody read applications in every workspace, so the
+// right alone does not say whose are seen: the caller has to be in the workspace, too, or be one who may change the objects of all.
+func (s *Store) sight(r *restful.Request) (*sight, error) {
+	ctx, out := r.Request.Context(), path(r)
+	if p := authz.DecisionFrom(ctx).PartialList(); p != nil {
+		out.workspaces, out.namespaces = p.Workspaces, p.Namespaces
+		return &out, nil
+	}
+	i := request.InfoFrom(ctx)
+	change := request.ListOf(i.APIGroup, i.APIVersion, i.Resource, "")
+	change.Verb, change.Subresource = "update", i.Subresource
+	d, err := s.ask(ctx, change)
+	if err != nil {
+		return nil, err
+	}
+	if out.all = d.Allowed(); out.all {
+		return &out, nil
+	}
+	if d, err = s.ask(ctx, request.ListOf(tenantGroup, tenantVersion, "workspaces", "")); err != nil {
+		return nil, err
+	}
+	if out.all = d.Allowed(); out.all {
+		return &out, nil
+	}
+	if p := d.PartialList(); p != nil {
+		out.workspaces = p.Workspaces
+	}
+	if out.namespace != "" {
+		one := request.ListOf(tenantGroup, tenantVersion, "namespaces", "")
+		one.Verb, one.Name, one.Namespace, one.Path = "get", out.namespace, out.namespace, one.Path+"/"+out.namespace
+		if d, err = s.ask(ctx, one.As(schema.GroupResource{Group: tenantGroup, Resource: "namespaces"})); err != nil {
+			return nil, err
+		}
+		if d.Allowed() {
+			out.namespaces = []string{out.namespace}
+		}
+	}
+	return &out, nil
+}
+
+// MayOnPlatform reports whether the caller has the right to a request, whose path may name a workspace, on the platform.
+func (s *Store) MayOnPlatform(r *restful.Request) (bool, error) {
+	i := request.InfoFrom(r.Request.Context())
+	if i.Workspace == "" && i.Namespace == "" {
+		return authz.DecisionFrom(r.Request.Context()).Allowed(), nil
+	}
+	same := *i
+	same.Workspace, same.Namespace = "", ""
+	same.Path = request.ListOf(i.APIGroup, i.APIVersion, i.Resource, "").Path
+	for _, segment := range []string{i.Name, i.Subresource} {
+		if segment != "" {
+			same.Path += "/" + segment
+		}
+	}
+	d, err := s.ask(r.Request.Context(), same.As(schema.GroupResource{Group: i.APIGroup, Resource: i.Resource}))
+	return d.Allowed(), err
+}
+
+func (s *Store) ask(ctx context.Context, i *request.Info) (authz.Decision, error) {
+	return s.AsCaller.May.Authorize(ctx, request.UserFrom(ctx), i)
+}
+
+// gvr returns a kind of the store.
+func gvr(plural string) schema.GroupVersionResource {
+	return v2.SchemeGroupVersion.WithResource(plural)
+}

@@ -1,0 +1,31 @@
+// Package application serves application.kubesphere.io/v2, the application store: its routes are in the packages below.
+package application
+
+import (
+	restful "github.com/emicklei/go-restful/v3"
+	"k8s.io/client-go/kubernetes"
+
+	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	"kapis.dev/ks-apiserver/pkg/caller"
+	"kapis.dev/ks-apiserver/pkg/kapis/application/app"
+	"kapis.dev/ks-apiserver/pkg/kapis/application/scope"
+	"kapis.dev/ks-apiserver/pkg/resource"
+)
+
+// Options are what the store is made of.
+type Options struct {
+	// Resources answers reads from the caches.
+	Resources *resource.Service
+	// AsCaller writes as the caller.
+	AsCaller caller.Client
+	// Client keeps the files of applications, as this server itself.
+	Client kubernetes.Interface
+}
+
+// WebService returns the routes.
+func WebService(o Options) *restful.WebService {
+	ws := new(restful.WebService).Path("/kapis/" + v2.SchemeGroupVersion.String()).Produces(restful.MIME_JSON).Doc("The application store")
+	store := &scope.Store{Resources: o.Resources, AsCaller: o.AsCaller}
+	(&app.Handler{Store: store}).Routes(ws)
+	return ws
+}
