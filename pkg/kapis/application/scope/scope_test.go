@@ -178,15 +178,11 @@ func TestX28WritesReachThePathsOwnWorkspaceOnly(t *testing.T) {
 		{"older", http.MethodPatch, "/workspaces/b/apps/draft-a?home=x", http.StatusNotFound},
 		{"ann", http.MethodDelete, "/workspaces/a/apps/new-b", http.StatusNotFound},
 		{"ann", http.MethodDelete, "/workspaces/a/apps/active-a", http.StatusConflict},
-		{"ann", http.MethodPatch, "/workspaces/a/apps/..?home=x", http.StatusBadRequest},
 		{"ann", http.MethodPatch, "/workspaces/a/apps/A_b?home=x", http.StatusNotFound},
 		// A review is for who has the right to it on the platform.
 		{"ann", http.MethodPost, "/workspaces/a/apps/draft-a/action", http.StatusForbidden},
 		{"ann", http.MethodPatch, "/workspaces/a/apps/draft-a", http.StatusOK}, // nothing changes
 	} {
-		if c.path == "/workspaces/a/apps/..?home=x" {
-			continue // no request has such a path: package request refuses it
-		}
 		w.Expect(c.code, c.who, c.method, c.path, "")
 	}
 	if got := w.Writes(); len(got) > 0 {
@@ -195,8 +191,8 @@ func TestX28WritesReachThePathsOwnWorkspaceOnly(t *testing.T) {
 	w.Expect(http.StatusOK, "ann", http.MethodPatch, "/workspaces/a/apps/draft-a?home=x", "")
 	w.Expect(http.StatusOK, "admin", http.MethodPost, "/workspaces/a/apps/draft-a/action", "")
 	w.Expect(http.StatusOK, "admin", http.MethodPatch, "/apps/new-b?home=y", "")
-	w.Expect(http.StatusOK, "ann", http.MethodDelete, "/workspaces/a/apps/draft-a", "")
-	want := []string{"PATCH applications/draft-a", "PATCH applications/draft-a/status", "PATCH applications/new-b", "DELETE applications/draft-a"}
+	w.Expect(http.StatusOK, "older", http.MethodDelete, "/workspaces/b/apps/new-b", "")
+	want := []string{"PATCH applications/draft-a", "PATCH applications/draft-a/status", "PATCH applications/new-b", "DELETE applications/new-b"}
 	if got := w.Writes(); !slices.Equal(got, want) {
 		t.Errorf("kube-apiserver got %q, want %q", got, want)
 	}
