@@ -81,3 +81,12 @@ func (c *ConfigMaps) Delete(ctx context.Context, name string) error {
 	}
 	return nil
 }
+
+// Labels returns whose a file is: the labels that it was kept with.
+func (c *ConfigMaps) Labels(ctx context.Context, name string) (map[string]string, error) {
+	m, err := c.client.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read the file %s: %w", name, err)
+	}
+	return m.Labels, nil
+}

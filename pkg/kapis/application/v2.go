@@ -6,6 +6,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	"kapis.dev/ks-apiserver/pkg/appstore/file"
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/kapis/application/app"
 	"kapis.dev/ks-apiserver/pkg/kapis/application/scope"
@@ -26,6 +27,6 @@ type Options struct {
 func WebService(o Options) *restful.WebService {
 	ws := new(restful.WebService).Path("/kapis/" + v2.SchemeGroupVersion.String()).Produces(restful.MIME_JSON).Doc("The application store")
 	store := &scope.Store{Resources: o.Resources, AsCaller: o.AsCaller}
-	(&app.Handler{Store: store}).Routes(ws)
+	app.New(store, file.NewConfigMaps(o.Client.CoreV1())).Routes(ws)
 	return ws
 }

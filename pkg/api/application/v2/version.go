@@ -71,6 +71,25 @@ type ApplicationVersionStatus struct {
 	UserName string `json:"userName,omitempty"`
 	// +optional
 	Updated *metav1.Time `json:"updated,omitempty"`
+	// Audits are the last changes of the state, the latest first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	Audits []Audit `json:"audits,omitempty"`
+}
+
+// Audit is a change of the state of a version.
+type Audit struct {
+	// State is what it became, and Message what was said about it.
+	// +optional
+	State string `json:"state,omitempty"`
+	// +optional
+	Message string `json:"message,omitempty"`
+	// UserName is who changed it.
+	// +optional
+	UserName string `json:"userName,omitempty"`
+	// +optional
+	Updated *metav1.Time `json:"updated,omitempty"`
 }
 
 // ApplicationVersionList is a list of ApplicationVersions.

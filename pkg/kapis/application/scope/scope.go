@@ -177,3 +177,21 @@ func (s *Store) ask(ctx context.Context, i *request.Info) (authz.Decision, error
 func gvr(plural string) schema.GroupVersionResource {
 	return v2.SchemeGroupVersion.WithResource(plural)
 }
+
+// Sees reports whether a request sees what is of a workspace and is not public.
+func (s *Store) Sees(r *restful.Request, workspace string) (bool, error) {
+	seen, err := s.sight(r)
+	if err != nil {
+		return false, err
+	}
+	return seen.has(workspace, "", false), nil
+}
+
+// Changes reports whether the path of a request, which was authorized, is one for changes of what is of a workspace.
+func Changes(r *restful.Request, workspace string) bool {
+	at := path(r)
+	return at.changes(workspace, at.namespace)
+}
+
+// Target returns the workspace that what a request makes is of.
+func Target(r *restful.Request) string { return ofWorkspace(r.PathParameter("workspace")) }

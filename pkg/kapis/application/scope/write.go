@@ -150,14 +150,21 @@ func (k Kind[O]) Delete(s *Store, r *restful.Request, name string, check func(O)
 					return nil, err
 				}
 			}
-			options.Preconditions = &metav1.Preconditions{UID: ptr.To(now.GetUID()), ResourceVersion: ptr.To(now.GetResourceVersion())}
-			order, err := caller.Deletion(k.path(name, ""), *options, nil)
-			if err != nil {
-				return nil, err
-			}
-			_, err = s.do(r, order)
-			return nil, err
+			return nil, k.delete(s, r, now, *options)
 		})
+	return err
+}
+
+// Discard deletes an object that the request itself has made, as it made it.
+func (k Kind[O]) Discard(s *Store, r *restful.Request, made O) error { return k.delete(s, r, made, metav1.DeleteOptions{}) }
+
+func (k Kind[O]) delete(s *Store, r *restful.Request, now O, options metav1.DeleteOptions) error {
+	options.Preconditions = &metav1.Preconditions{UID: ptr.To(now.GetUID()), ResourceVersion: ptr.To(now.GetResourceVersion())}
+	order, err := caller.Deletion(k.path(now.GetName(), ""), options, nil)
+	if err != nil {
+		return err
+	}
+	_, err = s.do(r, order)
 	return err
 }
 

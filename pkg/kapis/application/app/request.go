@@ -1,0 +1,293 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"strings"
+
+	restful "github.com/emicklei/go-restful/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	"kapis.dev/ks-apiserver/pkg/appstore"
+	"kapis.dev/ks-apiserver/pkg/appstore/file"
+	"kapis.dev/ks-apiserver/pkg/chart"
+	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// Bounds of what is said of an application.
+const (
+	maxJSON        = 256 << 10
+	maxText        = 4096
+	maxAttachments = 16
+	maxMaintainers = 32
+	maxResources   = 256
+)
+
+// appRequest is what clients send of an application or a version. Nil is absent.
+type appRequest struct {
+	AppName      *string          `json:"appName,omitempty"`
+	AliasName    *string          `json:"aliasName,omitempty"`
+	VersionName  *string          `json:"versionName,omitempty"`
+	AppType      *string          `json:"appType,omitempty"`
+	AppHome      *string          `json:"appHome,omitempty"`
+	Abstraction  *string          `json:"abstraction,omitempty"`
+	Icon         *string          `json:"icon,omitempty"`
+	Description  *string          `json:"description,omitempty"`
+	CategoryName *string          `json:"categoryName,omitempty"`
+	Attachments  *[]string        `json:"attachments,omitempty"`
+	Maintainers  *[]v2.Maintainer `json:"maintainers,omitempty"`
+	Resources    *[]v2.Resource   `json:"resources,omitempty"`
+	// Package is the package of a version, in base64.
+	Package []byte `json:"package,omitempty"`
+}
+
+// appInfo is what a package says of a version.
+type appInfo struct {
+	AppID       string        `json:"appID,omitempty"`
+	VersionID   string        `json:"versionID,omitempty"`
+	Icon        string        `json:"icon"`
+	AppName     string        `json:"appName"`
+	VersionName string        `json:"versionName"`
+	AppHome     string        `json:"appHome"`
+	Description string        `json:"description"`
+	AliasName   string        `json:"aliasName"`
+	Resources   []v2.Resource `json:"resources"`
+}
+
+func text(p *string) string {
+	if p == nil {
+		return ""
+	}
+	return *p
+}
+
+// invalidf returns a 422 for content that is not what it should be.
+func invalidf(format string, args ...any) error {
+	return status.Errorf(http.StatusUnprocessableEntity, format, args...)
+}
+
+// decode reads the JSON of a body.
+func decode(raw []byte, into any) error {
+	if err := json.Unmarshal(raw, into); err != nil {
+		return status.BadRequestf("the body is no JSON of what is expected here: %.200v", plainly(err))
+	}
+	return nil
+}
+
+// plainly returns an error about JSON without the value that is wrong.
+func plainly(err error) string {
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) {
+		return fmt.Sprintf("%s is a JSON %s", kind.Field, kind.Value)
+	}
+	return "it can't be read"
+}
+
+// readRequest reads the body of a write, which is JSON, or a form with jsonData and the package as file.
+func readRequest(r *restful.Request) (*appRequest, error) {
+	req := &appRequest{}
+	var err error
+	if strings.HasPrefix(r.HeaderParameter("Content-Type"), multipartForm) {
+		err = readForm(r.Request, req)
+	} else {
+		var raw []byte
+		if raw, err = web.ReadBody(r.Request, maxJSON+file.MaxSize*4/3+4); err == nil {
+			err = decode(raw, req)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(req.Package) > file.MaxSize {
+		return nil, tooLarge()
+	}
+	return req, req.check()
+}
+
+func tooLarge() error {
+	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a package has at most %d KiB", file.MaxSize>>10))
+}
+
+// readForm reads a form as it arrives: no part is kept beyond its bound.
+func readForm(r *http.Request, req *appRequest) error {
+	form, err := r.MultipartReader()
+	if err != nil {
+		return status.BadRequestf("the body is no form: multipart/form-data has a boundary")
+	}
+	var raw []byte
+	seen := map[string]bool{}
+	for {
+		part, err := form.NextPart()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return unreadable(err)
+		}
+		name := part.FormName()
+		if name != "file" && name != "jsonData" {
+			continue
+		}
+		if seen[name] {
+			return status.BadRequestf("the form has the field %s twice", name)
+		}
+		seen[name] = true
+		most := int64(maxJSON)
+		if name == "file" {
+			most = file.MaxSize
+		}
+		content, err := readPart(part, most)
+		if err != nil {
+			return err
+		}
+		if name == "file" {
+			raw = content
+			continue
+		}
+		if err := decode(content, req); err != nil {
+			return err
+		}
+	}
+	if raw != nil {
+		req.Package = raw
+	}
+	return nil
+}
+
+func readPart(part *multipart.Part, most int64) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(part, most+1))
+	switch {
+	case err != nil:
+		return nil, unreadable(err)
+	case int64(len(content)) > most:
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the field %s has at most %d KiB", part.FormName(), most>>10))
+	}
+	return content, nil
+}
+
+func unreadable(err error) error {
+	var long *http.MaxBytesError
+	if errors.As(err, &long) || errors.Is(err, multipart.ErrMessageTooLarge) {
+		return tooLarge()
+	}
+	return status.BadRequestf("the form can't be read to its end")
+}
+
+// check bounds every text of a request.
+func (q *appRequest) check() error {
+	for name, p := range map[string]*string{"appName": q.AppName, "aliasName": q.AliasName, "versionName": q.VersionName, "appType": q.AppType,
+		"appHome": q.AppHome, "abstraction": q.Abstraction, "description": q.Description, "categoryName": q.CategoryName} {
+		if len(text(p)) > maxText {
+			return invalidf("%s has more than %d bytes", name, maxText)
+		}
+	}
+	if len(text(q.Icon)) > maxIcon {
+		return invalidf("icon has more than %d KiB", maxIcon>>10)
+	}
+	if q.Attachments != nil && len(*q.Attachments) > maxAttachments {
+		return invalidf("there are more than %d attachments", maxAttachments)
+	}
+	if q.Maintainers != nil && len(*q.Maintainers) > maxMaintainers || q.Resources != nil && len(*q.Resources) > maxResources {
+		return invalidf("there are more than %d maintainers, or %d resources", maxMaintainers, maxResources)
+	}
+	if home := text(q.AppHome); home != "" && !isWebAddress(home) {
+		return invalidf("appHome is an address that begins with http:// or https://")
+	}
+	return nil
+}
+
+// isWebAddress reports whether a link leads to a page, and runs nothing.
+func isWebAddress(link string) bool {
+	return strings.HasPrefix(link, "https://") || strings.HasPrefix(link, "http://")
+}
+
+// inspect reads the package of a version of a type, empty for a chart.
+func (h *Handler) inspect(r *restful.Request, kind string, req *appRequest) (*appstore.Package, error) {
+	if len(req.Package) == 0 {
+		return nil, status.BadRequestf("there is no package: send it as the file of a form, or as package in base64")
+	}
+	if kind == v2.TypeHelm {
+		return h.readChart(r, req)
+	}
+	if err := appstore.CheckYAML(req.Package); err != nil {
+		return nil, invalidf("the package can't be taken: %v", err)
+	}
+	p := &appstore.Package{Name: text(req.AppName), Version: text(req.VersionName), Home: text(req.AppHome)}
+	if req.Resources != nil {
+		p.Resources = *req.Resources
+	}
+	if req.Maintainers != nil {
+		p.Maintainers = *req.Maintainers
+	}
+	if err := appstore.CheckName(p.Name); err != nil {
+		return nil, invalidf("appName: %v", err)
+	}
+	if len(validation.IsDNS1123Subdomain(p.Version)) > 0 || len(p.Version) > 63 {
+		return nil, invalidf("versionName %.100q is no version such as 1.0.0", p.Version)
+	}
+	return p, nil
+}
+
+func (h *Handler) readChart(r *restful.Request, req *appRequest) (*appstore.Package, error) {
+	select {
+	case h.reading <- struct{}{}:
+		defer func() { <-h.reading }()
+	case <-r.Request.Context().Done():
+		return nil, r.Request.Context().Err()
+	}
+	p, err := appstore.ReadChart(req.Package)
+	if err != nil {
+		return nil, invalidf("the package can't be taken: %v", err)
+	}
+	p.Files = nil // 64 MiB that nothing here needs
+	if given := text(req.VersionName); given != "" && given != p.Version {
+		return nil, invalidf("versionName is %.100q, and the chart is %.100q", given, p.Version)
+	}
+	if p.Home != "" && !isWebAddress(p.Home) {
+		p.Home = ""
+	}
+	if len(p.Icon) > maxIcon {
+		p.Icon = ""
+	}
+	return p, nil
+}
+
+// typeOf returns the type of an application that a request is for.
+func typeOf(req *appRequest) (string, error) {
+	switch kind := text(req.AppType); kind {
+	case "":
+		return v2.TypeHelm, nil
+	case v2.TypeHelm, v2.TypeYAML, v2.TypeEdge:
+		return kind, nil
+	default:
+		return "", invalidf("appType is %.100q: it is %s, %s or %s", kind, v2.TypeHelm, v2.TypeYAML, v2.TypeEdge)
+	}
+}
+
+// info returns what a package and a request say together.
+func info(req *appRequest, p *appstore.Package) appInfo {
+	out := appInfo{AppName: p.Name, VersionName: p.Version, AppHome: p.Home, Description: p.Description, Icon: p.Icon, AliasName: p.Name,
+		Resources: p.Resources}
+	for _, f := range []struct {
+		to   *string
+		from *string
+	}{{&out.AppHome, req.AppHome}, {&out.Description, req.Description}, {&out.Icon, req.Icon}, {&out.AliasName, req.AliasName}} {
+		if v := text(f.from); v != "" {
+			*f.to = v
+		}
+	}
+	if out.Resources == nil {
+		out.Resources = []v2.Resource{}
+	}
+	return out
+}
+
+// digest returns what a version says of its package.
+func digest(content []byte) string { return chart.Digest(content) }
