@@ -156,7 +156,9 @@ func (k Kind[O]) Delete(s *Store, r *restful.Request, name string, check func(O)
 }
 
 // Discard deletes an object that the request itself has made, as it made it.
-func (k Kind[O]) Discard(s *Store, r *restful.Request, made O) error { return k.delete(s, r, made, metav1.DeleteOptions{}) }
+func (k Kind[O]) Discard(s *Store, r *restful.Request, made O) error {
+	return k.delete(s, r, made, metav1.DeleteOptions{})
+}
 
 func (k Kind[O]) delete(s *Store, r *restful.Request, now O, options metav1.DeleteOptions) error {
 	options.Preconditions = &metav1.Preconditions{UID: ptr.To(now.GetUID()), ResourceVersion: ptr.To(now.GetResourceVersion())}
