@@ -35,6 +35,31 @@ type Version struct {
 	Digest      string            `json:"digest,omitempty"`
 	Created     time.Time         `json:"created,omitzero"`
 	Annotations map[string]string `json:"annotations,omitempty"`
+
+	raw json.RawMessage
+}
+
+// About is what an index says of a version for people.
+type About struct {
+	Description string       `json:"description,omitempty"`
+	Home        string       `json:"home,omitempty"`
+	Icon        string       `json:"icon,omitempty"`
+	Maintainers []Maintainer `json:"maintainers,omitempty"`
+}
+
+// Maintainer is somebody who maintains a chart.
+type Maintainer struct {
+	Name  string `json:"name,omitempty"`
+	Email string `json:"email,omitempty"`
+	URL   string `json:"url,omitempty"`
+}
+
+// About returns what the index says of the version for people. What is of another type than expected is left out: a version can be
+// installed without it.
+func (v *Version) About() About {
+	var out About
+	_ = json.Unmarshal(v.raw, &out) // it decodes what it can
+	return out
 }
 
 // Entry are the versions of one chart in an index.
@@ -129,6 +154,7 @@ func (s *span) decode() Entry {
 			out.Errs = append(out.Errs, fmt.Errorf("version %d of %d can't be read: %.200s", i+1, len(versions), oneLine(err.Error())))
 			continue
 		}
+		v.raw = raw
 		out.Versions = append(out.Versions, v)
 	}
 	return out

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"kapis.dev/ks-apiserver/pkg/chart"
 )
@@ -231,5 +232,42 @@ func TestAnIndexOfWhatWasFound(t *testing.T) {
 		if e.Name != "shop" || len(e.Versions) != 1 || x.Len() != 2 {
 			t.Errorf("%+v of %d", e, x.Len())
 		}
+	}
+}
+
+func TestWhatAnIndexSaysForPeopleIsReadAsFarAsItGoes(t *testing.T) { // X32
+	index, err := chart.ReadIndex([]byte("apiVersion: v1\nentries:\n  shop:\n  - {name: shop, version: 1.0.0, urls: [a], description: Sells, home: [1], " +
+		"icon: i, maintainers: [{name: Ann, email: 7}]}\n  - {name: shop, version: 2.0.0, urls: [b], maintainers: nobody}\ngenerated: x\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for entry := range index.Entries(func(string) bool { return true }) {
+		if len(entry.Versions) != 2 || len(entry.Errs) > 0 {
+			t.Fatalf("%+v", entry)
+		}
+		one, other := entry.Versions[0].About(), entry.Versions[1].About()
+		if one.Description != "Sells" || one.Home != "" || one.Icon != "i" || len(one.Maintainers) != 1 || one.Maintainers[0].Name != "Ann" {
+			t.Errorf("%+v", one)
+		}
+		if other.Description != "" || len(other.Maintainers) > 0 {
+			t.Errorf("%+v", other)
+		}
+	}
+	if is := (&chart.Version{}).About(); is.Description != "" {
+		t.Errorf("%+v", is)
+	}
+}
+
+func TestWhatIsSaidOfEntriesIsBounded(t *testing.T) {
+	bad := []string{"a\n\x00 b\xff"}
+	for range 100 {
+		bad = append(bad, strings.Repeat("é", 500))
+	}
+	got := chart.LeftOut(bad)
+	if !strings.HasPrefix(got, "101 entries are left out: a") || !utf8.ValidString(got) || strings.Contains(got, "\n") || len(got) > 10*310+50 {
+		t.Errorf("%d bytes: %.100q", len(got), got)
+	}
+	if got := chart.Clip("short", 5); got != "short" {
+		t.Errorf("%q", got)
 	}
 }

@@ -204,6 +204,31 @@ func (a *Archive) document(name string, into any) error {
 // oneLine returns a text without line breaks, for conditions and logs.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
+// Clip returns a text of a chart or an index as one line of UTF-8 with at most about most bytes: what they make this server say is bounded.
+func Clip(s string, most int) string {
+	s = oneLine(strings.ToValidUTF8(s, "?"))
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "..."
+	}
+	return s
+}
+
+// maxNamed bounds the entries of an index that LeftOut names, and maxReason what it says of each.
+const maxNamed, maxReason = 10, 300
+
+// LeftOut returns a text that says which entries of an index are left out, and why.
+func LeftOut(bad []string) string {
+	out := fmt.Sprintf("%d entries are left out", len(bad))
+	for i, b := range bad[:min(len(bad), maxNamed)] {
+		separator := "; "
+		if i == 0 {
+			separator = ": "
+		}
+		out += separator + Clip(b, maxReason)
+	}
+	return out
+}
+
 // CheckName returns an error if an extension can't have a name. Without dots in it, "<name>-<version>" means one extension and version.
 func CheckName(name string) error {
 	if len(validation.IsDNS1123Label(name)) > 0 || len(name) > maxExtensionName {

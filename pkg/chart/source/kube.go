@@ -9,8 +9,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 
+	applicationv2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 )
 
@@ -34,17 +36,8 @@ func (k Kube) ConfigMapKey(ctx context.Context, namespace, name, key string) ([]
 // Repository implements Objects.
 func (k Kube) Repository(ctx context.Context, name string) (*v1alpha1.Repository, error) {
 	all := &v1alpha1.RepositoryList{}
-	options := named(name)
-	raw, err := k.Client.Discovery().RESTClient().Get().AbsPath("/apis/"+v1alpha1.SchemeGroupVersion.String()+"/repositories").
-		Param("fieldSelector", options.FieldSelector).SetHeader("Accept", "application/json").Do(ctx).Raw()
-	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // nil is none
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the Repository %s: %w", name, err)
-	}
-	if err := decode(raw, all); err != nil {
-		return nil, fmt.Errorf("read the Repository %s: %w", name, err)
+	if err := k.list(ctx, v1alpha1.SchemeGroupVersion.WithResource("repositories"), name, all); err != nil {
+		return nil, err
 	}
 	for i := range all.Items {
 		if all.Items[i].Name == name {
@@ -52,6 +45,36 @@ func (k Kube) Repository(ctx context.Context, name string) (*v1alpha1.Repository
 		}
 	}
 	return nil, nil //nolint:nilnil // nil is none
+}
+
+// Repo implements Repos.
+func (k Kube) Repo(ctx context.Context, name string) (*applicationv2.Repo, error) {
+	all := &applicationv2.RepoList{}
+	if err := k.list(ctx, applicationv2.SchemeGroupVersion.WithResource("repos"), name, all); err != nil {
+		return nil, err
+	}
+	for i := range all.Items {
+		if all.Items[i].Name == name {
+			return &all.Items[i], nil
+		}
+	}
+	return nil, nil //nolint:nilnil // nil is none
+}
+
+// list reads the objects of a kind that have a name; none where there is no such kind.
+func (k Kube) list(ctx context.Context, kind schema.GroupVersionResource, name string, into any) error {
+	raw, err := k.Client.Discovery().RESTClient().Get().AbsPath("/apis", kind.Group, kind.Version, kind.Resource).
+		Param("fieldSelector", named(name).FieldSelector).SetHeader("Accept", "application/json").Do(ctx).Raw()
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err == nil {
+		err = decode(raw, into)
+	}
+	if err != nil {
+		return fmt.Errorf("read %s %s: %w", kind.Resource, name, err)
+	}
+	return nil
 }
 
 func named(name string) metav1.ListOptions {

@@ -109,6 +109,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // registry is a container registry during one read.
 type registry struct {
+	access *Access
 	// host is what users call it, which may be another word than the name of its API.
 	host      string
 	name      name.Registry
@@ -128,9 +129,9 @@ func (c *Client) registry(a *Access, at *url.URL) (*registry, error) {
 	}
 	o := c.egress
 	o.RootCAs, o.SkipVerify = a.authorities, a.insecure
-	out := &registry{host: at.Host, name: reg, account: authn.Anonymous,
+	out := &registry{access: a, host: at.Host, name: reg, account: authn.Anonymous,
 		transport: &guard{base: egress.NewTransport(o), host: reg.RegistryStr(), insecure: a.insecure}}
-	if a.sendsTo(at) {
+	if (a.username != "" || a.password != "") && a.isFor(at) {
 		out.account = &authn.Basic{Username: a.username, Password: a.password}
 	}
 	return out, nil
@@ -226,7 +227,7 @@ func (r *registry) failure(ctx context.Context, what string, err error) error {
 	case !errors.As(err, &network) && ctx.Err() == nil && !errors.Is(err, io.ErrUnexpectedEOF):
 		return failure(ReasonUnreachable, "%s does not answer %s as a container registry does", host, what)
 	}
-	return unreachable(ctx, what, &url.URL{Host: host}, err)
+	return unreachable(ctx, r.access, what, &url.URL{Host: host}, err)
 }
 
 // manifest is what is known of the content under a tag, by the digest of the manifest.

@@ -8,6 +8,7 @@ package source
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"errors"
@@ -60,18 +61,45 @@ func failure(reason, format string, args ...any) *Failure {
 	return &Failure{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
+// fieldNames are the names of the fields that failures point to.
+type fieldNames struct{ credential, authorities string }
+
+var ofRepository = fieldNames{"spec.basicAuth", "spec.caBundle"}
+
 // Access is how a repository is reached.
 type Access struct {
 	// base is its URL, which ends in a slash.
 	base               *url.URL
 	username, password string
-	authorities        *x509.CertPool
-	insecure           bool
+	// certificate is what this server proves itself with by TLS; nil for nothing.
+	certificate *tls.Certificate
+	authorities *x509.CertPool
+	insecure    bool
+	fields      fieldNames
 }
 
 // AccessOf returns how a Repository is reached.
 func AccessOf(r *v1alpha1.Repository) (*Access, error) {
-	base, err := parse("spec.url", r.Spec.URL)
+	base, err := parseBase(r.Spec.URL, ofRepository)
+	if err != nil {
+		return nil, err
+	}
+	out := &Access{base: base, insecure: r.Spec.Insecure, fields: ofRepository}
+	if a := r.Spec.BasicAuth; a != nil {
+		out.username, out.password = a.Username, a.Password
+	}
+	if out.authorities, err = authorities(ofRepository.authorities, r.Spec.CABundle); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// parseBase reads the URL of a repository, and lets it end in a slash.
+func parseBase(text string, names fieldNames) (*url.URL, error) {
+	if u, err := url.Parse(text); err == nil && u.User != nil {
+		return nil, failure(ReasonInvalid, "spec.url: a user and a password are not taken here, but in %s", names.credential)
+	}
+	base, err := parse("spec.url", text)
 	if err != nil {
 		return nil, err
 	}
@@ -85,22 +113,27 @@ func AccessOf(r *v1alpha1.Repository) (*Access, error) {
 			}
 		}
 	}
-	base = base.JoinPath("/")
-	out := &Access{base: base, insecure: r.Spec.Insecure}
-	if a := r.Spec.BasicAuth; a != nil {
-		out.username, out.password = a.Username, a.Password
+	return base.JoinPath("/"), nil
+}
+
+// authorities reads certificates in PEM, or in base64 of that; nil where there are none.
+func authorities(field, bundle string) (*x509.CertPool, error) {
+	if strings.TrimSpace(bundle) == "" {
+		return nil, nil //nolint:nilnil // nil stands for the authorities of the machine
 	}
-	if bundle := strings.TrimSpace(r.Spec.CABundle); bundle != "" {
-		out.authorities = x509.NewCertPool()
-		raw := []byte(bundle)
-		if decoded, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(bundle), "")); err == nil {
-			raw = decoded
-		}
-		if !out.authorities.AppendCertsFromPEM(raw) {
-			return nil, failure(ReasonInvalid, "spec.caBundle: it has no certificate in PEM, neither as it is nor in base64")
-		}
+	out := x509.NewCertPool()
+	if !out.AppendCertsFromPEM(decoded(bundle)) {
+		return nil, failure(ReasonInvalid, "%s: it has no certificate in PEM, neither as it is nor in base64", field)
 	}
 	return out, nil
+}
+
+// decoded returns the content of a text that may be in base64.
+func decoded(text string) []byte {
+	if raw, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), "")); err == nil {
+		return raw
+	}
+	return []byte(strings.TrimSpace(text))
 }
 
 // parse reads a URL of a repository or of a chart.
@@ -113,7 +146,7 @@ func parse(field, text string) (*url.URL, error) {
 	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != schemeOCI || u.Hostname() == "" || u.Opaque != "":
 		return nil, failure(ReasonInvalid, "%s: it is no http, https or oci URL", field)
 	case u.User != nil:
-		return nil, failure(ReasonInvalid, "%s: a user and a password are not taken here, but in spec.basicAuth", field)
+		return nil, failure(ReasonInvalid, "%s: a user and a password are not taken here", field)
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u, nil
@@ -140,8 +173,32 @@ func (a *Access) Resolve(ref string) (string, error) {
 	return u.String(), nil
 }
 
+// maxURL bounds the URL of a chart, in bytes.
+const maxURL = 2048
+
+// Located returns where the chart of a version in an index is, and its SHA-256 in hexadecimal, or "" where the index has none.
+func (a *Access) Located(v *chart.Version) (at, digest string, err error) {
+	if len(v.URLs) == 0 {
+		return "", "", failure(ReasonInvalid, "it has no urls")
+	}
+	if at, err = a.Resolve(v.URLs[0]); err != nil {
+		return "", "", err
+	}
+	if len(at) > maxURL {
+		return "", "", failure(ReasonInvalid, "urls[0]: it has more than %d letters", maxURL)
+	}
+	digest = strings.ToLower(strings.TrimPrefix(v.Digest, "sha256:"))
+	if digest != "" && (len(digest) != 64 || strings.Trim(digest, "0123456789abcdef") != "") {
+		return "", "", failure(ReasonInvalid, "its digest is no SHA-256 in hexadecimal")
+	}
+	return at, digest, nil
+}
+
 // Validators are what a server gave to ask again whether something has changed.
 type Validators struct{ ETag, LastModified string }
+
+// whatIndex is what an index is called in failures.
+const whatIndex = "the index of the repository"
 
 // Client reads indexes and charts. It is safe for concurrent use.
 type Client struct{ egress egress.Options }
@@ -155,7 +212,7 @@ func New(options egress.Options) *Client {
 // Index reads the index of a repository. It is nil where the repository says that it has not changed since it gave the validators.
 func (c *Client) Index(ctx context.Context, a *Access, since Validators) (raw []byte, now Validators, err error) {
 	at := a.base.JoinPath("index.yaml")
-	return c.get(ctx, a, at, since, chart.MaxIndex, "the index of the repository")
+	return c.get(ctx, a, at, since, chart.MaxIndex, whatIndex)
 }
 
 // Chart reads a chart, whose SHA-256 is digest where that is known.
@@ -184,14 +241,55 @@ func IsOf(raw []byte, digest string) bool {
 
 func (c *Client) get(ctx context.Context, a *Access, at *url.URL, since Validators, most int64, what string) ([]byte, Validators, error) {
 	var none Validators
+	resp, err := c.ask(ctx, a, at, since, what)
+	if err != nil {
+		return nil, none, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusNotModified {
+		return nil, since, nil
+	}
+	tooLarge := failure(ReasonTooLarge, "%s has more than %d MiB", what, most>>20)
+	if resp.ContentLength > most {
+		return nil, none, tooLarge
+	}
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
+	if err != nil {
+		return nil, none, unreachable(ctx, a, what, at, err)
+	}
+	if int64(len(raw)) > most {
+		return nil, none, tooLarge
+	}
+	now := Validators{resp.Header.Get("ETag"), resp.Header.Get("Last-Modified")}
+	if len(now.ETag) > maxValidator || len(now.LastModified) > maxValidator {
+		now = none
+	}
+	return raw, now, nil
+}
+
+// head returns the first bytes of what is at an address, and whether they are all of it.
+func (c *Client) head(ctx context.Context, a *Access, at *url.URL, most int64, what string) (raw []byte, whole bool, err error) {
+	resp, err := c.ask(ctx, a, at, Validators{}, what)
+	if err != nil {
+		return nil, false, err
+	}
+	defer resp.Body.Close()
+	raw, err = io.ReadAll(io.LimitReader(resp.Body, most+1))
+	if err != nil {
+		return nil, false, unreachable(ctx, a, what, at, err)
+	}
+	return raw, int64(len(raw)) <= most, nil
+}
+
+// ask returns an answer with a body, or the one that nothing has changed since the validators were given.
+func (c *Client) ask(ctx context.Context, a *Access, at *url.URL, since Validators, what string) (*http.Response, error) {
 	o := c.egress
 	o.RootCAs, o.SkipVerify = a.authorities, a.insecure
-	transport := egress.NewTransport(o)
-	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: &authorized{transport, a}, CheckRedirect: checkRedirect}
+	transport := &authorized{access: a, others: egress.NewTransport(o)}
+	client := &http.Client{Transport: transport, CheckRedirect: checkRedirect}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), http.NoBody)
 	if err != nil {
-		return nil, none, failure(ReasonInvalid, "the URL of %s can't be asked for", what)
+		return nil, failure(ReasonInvalid, "the URL of %s can't be asked for", what)
 	}
 	req.Header.Set("User-Agent", "ks-apiserver")
 	if since.ETag != "" {
@@ -202,35 +300,38 @@ func (c *Client) get(ctx context.Context, a *Access, at *url.URL, since Validato
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, none, unreachable(ctx, what, at, err)
+		transport.close()
+		return nil, unreachable(ctx, a, what, at, err)
 	}
-	defer resp.Body.Close()
+	resp.Body = body{resp.Body, transport}
+	var failed *Failure
 	switch {
-	case resp.StatusCode == http.StatusNotModified && since != none:
-		return nil, since, nil
+	case resp.StatusCode == http.StatusNotModified && since != Validators{}:
 	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
-		return nil, none, failure(ReasonUnauthorized, "%s answers %d for %s: check spec.basicAuth", at.Host, resp.StatusCode, what)
+		failed = failure(ReasonUnauthorized, "%s answers %d for %s: check %s", at.Host, resp.StatusCode, what, a.words().credential)
 	case resp.StatusCode == http.StatusNotFound, resp.StatusCode == http.StatusGone:
-		return nil, none, failure(ReasonNotFound, "%s answers %d for %s", at.Host, resp.StatusCode, what)
+		failed = failure(ReasonNotFound, "%s answers %d for %s", at.Host, resp.StatusCode, what)
 	case resp.StatusCode != http.StatusOK:
-		return nil, none, failure(ReasonUnreachable, "%s answers %d for %s", at.Host, resp.StatusCode, what)
+		failed = failure(ReasonUnreachable, "%s answers %d for %s", at.Host, resp.StatusCode, what)
 	}
-	tooLarge := failure(ReasonTooLarge, "%s has more than %d MiB", what, most>>20)
-	if resp.ContentLength > most {
-		return nil, none, tooLarge
+	if failed != nil {
+		_ = resp.Body.Close()
+		return nil, failed
 	}
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
-	if err != nil {
-		return nil, none, unreachable(ctx, what, at, err)
-	}
-	if int64(len(raw)) > most {
-		return nil, none, tooLarge
-	}
-	now := Validators{resp.Header.Get("ETag"), resp.Header.Get("Last-Modified")}
-	if len(now.ETag) > maxValidator || len(now.LastModified) > maxValidator {
-		now = none
-	}
-	return raw, now, nil
+	return resp, nil
+}
+
+// body is that of an answer; the connections to its server are closed with it.
+type body struct {
+	io.ReadCloser
+	of *authorized
+}
+
+// Close implements io.Closer.
+func (b body) Close() error {
+	err := b.ReadCloser.Close()
+	b.of.close()
+	return err
 }
 
 var (
@@ -248,26 +349,53 @@ func checkRedirect(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// authorized sends the credentials of a repository to its origin.
-type authorized struct {
-	base   http.RoundTripper
-	access *Access
+// words returns the names of fields for failures: those of a Repository where it is reached without one.
+func (a *Access) words() fieldNames {
+	if a.fields == (fieldNames{}) {
+		return ofRepository
+	}
+	return a.fields
 }
 
-// RoundTrip implements http.RoundTripper.
+// authorized sends the credentials of a repository to its origin.
+type authorized struct {
+	access *Access
+	// others is the transport to any origin, and own the one to that of the repository, where that differs by a certificate.
+	others, own *http.Transport
+}
+
+// RoundTrip implements http.RoundTripper. A client calls it for one request after the other.
 func (t *authorized) RoundTrip(r *http.Request) (*http.Response, error) {
 	out := r.Clone(r.Context())
 	out.Header.Del("Authorization") // what a client took along on a redirect
 	out.Header.Del("Referer")
-	if a := t.access; a.sendsTo(out.URL) {
+	a := t.access
+	if !a.isFor(out.URL) {
+		return t.others.RoundTrip(out)
+	}
+	if a.username != "" || a.password != "" {
 		out.SetBasicAuth(a.username, a.password)
 	}
-	return t.base.RoundTrip(out)
+	if a.certificate == nil {
+		return t.others.RoundTrip(out)
+	}
+	if t.own == nil {
+		t.own = t.others.Clone()
+		t.own.TLSClientConfig.Certificates = []tls.Certificate{*a.certificate}
+	}
+	return t.own.RoundTrip(out)
 }
 
-// sendsTo reports whether the credentials are for the origin of a URL.
-func (a *Access) sendsTo(u *url.URL) bool {
-	return (a.username != "" || a.password != "") && a.base.Scheme == u.Scheme && hostport(a.base) == hostport(u)
+func (t *authorized) close() {
+	t.others.CloseIdleConnections()
+	if t.own != nil {
+		t.own.CloseIdleConnections()
+	}
+}
+
+// isFor reports whether a URL is of the repository's origin, which alone gets its credentials.
+func (a *Access) isFor(u *url.URL) bool {
+	return a.base.Scheme == u.Scheme && hostport(a.base) == hostport(u)
 }
 
 // hostport returns the host and the port of a URL.
@@ -284,7 +412,7 @@ func hostport(u *url.URL) [2]string {
 }
 
 // unreachable says why there is no whole answer. Errors of the network have addresses and URLs in them, which are for the log.
-func unreachable(ctx context.Context, what string, at *url.URL, err error) *Failure {
+func unreachable(ctx context.Context, a *Access, what string, at *url.URL, err error) *Failure {
 	var unknown x509.UnknownAuthorityError
 	var hostname x509.HostnameError
 	var invalid x509.CertificateInvalidError
@@ -295,7 +423,8 @@ func unreachable(ctx context.Context, what string, at *url.URL, err error) *Fail
 	case errors.Is(err, errDowngrade), errors.Is(err, errRedirects):
 		f = failure(ReasonRefused, "%s: a redirect of %s is not followed: too many of them, or from https to http", at.Host, what)
 	case errors.As(err, &unknown), errors.As(err, &hostname), errors.As(err, &invalid):
-		f = failure(ReasonUnreachable, "the certificate of %s is not valid, or of an authority that is not known: check spec.caBundle", at.Host)
+		f = failure(ReasonUnreachable, "the certificate of %s is not valid, or of an authority that is not known: check %s", at.Host,
+			a.words().authorities)
 	case ctx.Err() != nil:
 		f = failure(ReasonUnreachable, "%s has not sent %s in time", at.Host, what)
 	case errors.Is(err, io.ErrUnexpectedEOF):

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/chart"
 	"kapis.dev/ks-apiserver/pkg/chart/source"
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
@@ -326,21 +327,10 @@ func (r *Reconciler) note(ctx context.Context, repository *v1alpha1.Repository, 
 	return nil
 }
 
-// maxNamed bounds the entries that a condition names, and maxReason what it says of each.
-const maxNamed, maxReason = 10, 300
-
 func entriesValid(bad []string) metav1.Condition {
 	if len(bad) == 0 {
 		return metav1.Condition{Type: v1alpha1.ConditionEntriesValid, Status: metav1.ConditionTrue, Reason: "Valid",
 			Message: "all entries were taken over"}
 	}
-	message := fmt.Sprintf("%d entries are left out", len(bad))
-	for i, b := range bad[:min(len(bad), maxNamed)] {
-		separator := "; "
-		if i == 0 {
-			separator = ": "
-		}
-		message += separator + clip(b)
-	}
-	return metav1.Condition{Type: v1alpha1.ConditionEntriesValid, Status: metav1.ConditionFalse, Reason: "Invalid", Message: message}
+	return metav1.Condition{Type: v1alpha1.ConditionEntriesValid, Status: metav1.ConditionFalse, Reason: "Invalid", Message: chart.LeftOut(bad)}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,8 +21,6 @@ const (
 	// maxExtensions bounds the extensions of a repository, and maxVersions the versions of one with a depth of 0.
 	maxExtensions, maxVersions = 2000, 200
 	usualDepth                 = 3
-	// maxURL is what the schema takes.
-	maxURL = 2048
 )
 
 // wants are what an index has.
@@ -42,15 +39,6 @@ type wants struct {
 type wanted struct {
 	extension, version, url, digest string
 	created                         *metav1.Time
-}
-
-// clip bounds what an index makes this server say.
-func clip(s string) string {
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
-	if len(s) > maxReason {
-		s = strings.ToValidUTF8(s[:maxReason], "") + "..."
-	}
-	return s
 }
 
 // depthOf returns how many versions of each extension are taken.
@@ -132,19 +120,9 @@ func wantedOf(extension string, v *chart.Version, access *source.Access) (*wante
 	if err := chart.CheckVersion(v.Version); err != nil {
 		return nil, err
 	}
-	if len(v.URLs) == 0 {
-		return nil, fmt.Errorf("it has no urls")
-	}
-	url, err := access.Resolve(v.URLs[0])
+	url, digest, err := access.Located(v)
 	if err != nil {
 		return nil, err
-	}
-	if len(url) > maxURL {
-		return nil, fmt.Errorf("urls[0]: it has more than %d letters", maxURL)
-	}
-	digest := strings.ToLower(strings.TrimPrefix(v.Digest, "sha256:"))
-	if digest != "" && !isDigest(digest) {
-		return nil, fmt.Errorf("its digest is no SHA-256 in hexadecimal")
 	}
 	out := &wanted{extension: extension, version: v.Version, url: url, digest: digest}
 	if !v.Created.IsZero() {
@@ -152,10 +130,6 @@ func wantedOf(extension string, v *chart.Version, access *source.Access) (*wante
 		out.created = &created
 	}
 	return out, nil
-}
-
-func isDigest(s string) bool {
-	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
 // owners returns the Repository that each extension is of, of those that are there; "" is for one that was made without a Repository. It
