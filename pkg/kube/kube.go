@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	applicationv2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	extensionsv1alpha1 "kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
 	gatewayv1alpha1 "kapis.dev/ks-apiserver/pkg/api/gateway/v1alpha1"
@@ -109,6 +110,7 @@ func Scheme() *runtime.Scheme {
 		gatewayv1alpha1.AddToScheme,
 		gatewayv1alpha2.AddToScheme,
 		sessionv1alpha1.AddToScheme,
+		applicationv2.AddToScheme,
 		kubespherev1alpha1.AddToScheme,
 		quotav1alpha2.AddToScheme,
 	} {

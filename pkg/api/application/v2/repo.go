@@ -61,6 +61,9 @@ type RepoStatus struct {
 	State string `json:"state,omitempty"`
 	// +optional
 	LastUpdateTime *metav1.Time `json:"lastUpdateTime,omitempty"`
+	// ObservedGeneration is that of the spec which was read last.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
 // RepoList is a list of Repos.
