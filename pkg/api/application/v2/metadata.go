@@ -70,3 +70,11 @@ const (
 	RepoFailed        = "failed"
 	RepoManualTrigger = "manualTrigger"
 )
+
+// Finalizers of the store. Controllers remove the second from what existing installations have.
+const (
+	// FinalizerFiles is on versions whose packages are kept here: they go with the version.
+	FinalizerFiles = "storeCleanFinalizer." + GroupName
+	// FinalizerCategory is on Categories of existing installations.
+	FinalizerCategory = "categories." + GroupName
+)

@@ -63,7 +63,8 @@ func (h *Handler) createApp(r *restful.Request) (any, error) {
 	}
 	a := &v2.Application{ObjectMeta: metav1.ObjectMeta{Name: appstore.NameOfUpload(p.Name)}}
 	a.Labels = map[string]string{v2.LabelRepo: v2.RepoUpload, v2.LabelType: kind, v2.LabelCategory: v2.CategoryUncategorized}
-	a.Annotations = map[string]string{v2.AnnotationOriginalName: p.Name, annotationAlias: out.AliasName, annotationDescription: out.Description}
+	a.Annotations = map[string]string{v2.AnnotationOriginalName: p.Name, annotationAlias: out.AliasName,
+		annotationDescription: out.Description}
 	a.Spec = v2.ApplicationSpec{AppType: kind, AppHome: out.AppHome, Icon: out.Icon, Resources: out.Resources}
 	req.AppHome, req.Icon, req.AliasName, req.Description = nil, nil, nil, nil
 	if err := h.edit(r, a, scope.Target(r), req); err != nil {
@@ -116,7 +117,7 @@ func (h *Handler) edit(r *restful.Request, a *v2.Application, workspace string, 
 		for _, id := range *req.Attachments {
 			// What the application had before may be of an older installation.
 			if !slices.Contains(a.Spec.Attachments, id) {
-				if err := h.isAttachmentOf(r, id, workspace); err != nil {
+				if err := h.images.check(r, id, workspace); err != nil {
 					return err
 				}
 			}

@@ -196,26 +196,28 @@ func TestX29UploadsThatCantBeTakenSayWhyAndWriteNothing(t *testing.T) {
 		file       []byte
 		code       int
 	}{
-		"one of the name":     {"/workspaces/a/apps", "", content, http.StatusConflict},
-		"no file":             {"/workspaces/c/apps", `{}`, nil, http.StatusBadRequest},
-		"broken JSON":         {"/workspaces/c/apps", `{`, content, http.StatusBadRequest},
-		"a wrong member":      {"/workspaces/c/apps", `{"appType":7}`, content, http.StatusBadRequest},
-		"another type":        {"/workspaces/c/apps", `{"appType":"exe"}`, content, http.StatusUnprocessableEntity},
-		"no chart":            {"/workspaces/c/apps", `{}`, []byte("hello"), http.StatusUnprocessableEntity},
-		"a bomb":              {"/workspaces/c/apps", `{}`, bomb, http.StatusUnprocessableEntity},
-		"too large":           {"/workspaces/c/apps", `{}`, large, http.StatusRequestEntityTooLarge},
-		"too much JSON":       {"/workspaces/c/apps", `{"description":"` + strings.Repeat("x", 300<<10) + `"}`, content, http.StatusRequestEntityTooLarge},
-		"a long text":         {"/workspaces/c/apps", `{"description":"` + strings.Repeat("x", 5000) + `"}`, content, http.StatusUnprocessableEntity},
-		"another version":     {"/workspaces/c/apps", `{"versionName":"9.9.9"}`, content, http.StatusUnprocessableEntity},
-		"no category":         {"/workspaces/c/apps", `{"categoryName":"none"}`, content, http.StatusUnprocessableEntity},
-		"a hostile category":  {"/workspaces/c/apps", `{"categoryName":"../db"}`, content, http.StatusUnprocessableEntity},
-		"a script as home":    {"/workspaces/c/apps", `{"appHome":"javascript:alert(1)"}`, content, http.StatusUnprocessableEntity},
-		"another's image":     {"/workspaces/c/apps", `{"attachments":["image-a"]}`, content, http.StatusUnprocessableEntity},
-		"a package as image":  {"/workspaces/a/apps/shop-draft/versions", `{"attachments":["shop-b-1.0.0"],"appType":"yaml"}`, content, http.StatusUnprocessableEntity},
-		"YAML without a name": {"/workspaces/c/apps", `{"appType":"yaml","versionName":"1.0.0"}`, []byte("apiVersion: v1\nkind: A\nmetadata: {name: a}\n"), http.StatusUnprocessableEntity},
-		"no YAML":             {"/workspaces/c/apps", `{"appType":"edge","versionName":"1.0.0","appName":"x"}`, content, http.StatusUnprocessableEntity},
-		"a word to validate":  {"/workspaces/c/apps?validate=maybe", `{}`, content, http.StatusBadRequest},
-		"a dry run":           {"/workspaces/c/apps?dryRun=All", `{}`, content, http.StatusBadRequest},
+		"one of the name":    {"/workspaces/a/apps", "", content, http.StatusConflict},
+		"no file":            {"/workspaces/c/apps", `{}`, nil, http.StatusBadRequest},
+		"broken JSON":        {"/workspaces/c/apps", `{`, content, http.StatusBadRequest},
+		"a wrong member":     {"/workspaces/c/apps", `{"appType":7}`, content, http.StatusBadRequest},
+		"another type":       {"/workspaces/c/apps", `{"appType":"exe"}`, content, http.StatusUnprocessableEntity},
+		"no chart":           {"/workspaces/c/apps", `{}`, []byte("hello"), http.StatusUnprocessableEntity},
+		"a bomb":             {"/workspaces/c/apps", `{}`, bomb, http.StatusUnprocessableEntity},
+		"too large":          {"/workspaces/c/apps", `{}`, large, http.StatusRequestEntityTooLarge},
+		"too much JSON":      {"/workspaces/c/apps", `{"description":"` + strings.Repeat("x", 300<<10) + `"}`, content, http.StatusRequestEntityTooLarge},
+		"a long text":        {"/workspaces/c/apps", `{"description":"` + strings.Repeat("x", 5000) + `"}`, content, http.StatusUnprocessableEntity},
+		"another version":    {"/workspaces/c/apps", `{"versionName":"9.9.9"}`, content, http.StatusUnprocessableEntity},
+		"no category":        {"/workspaces/c/apps", `{"categoryName":"none"}`, content, http.StatusUnprocessableEntity},
+		"a hostile category": {"/workspaces/c/apps", `{"categoryName":"../db"}`, content, http.StatusUnprocessableEntity},
+		"a script as home":   {"/workspaces/c/apps", `{"appHome":"javascript:alert(1)"}`, content, http.StatusUnprocessableEntity},
+		"another's image":    {"/workspaces/c/apps", `{"attachments":["image-a"]}`, content, http.StatusUnprocessableEntity},
+		"a package as image": {"/workspaces/a/apps/shop-draft/versions", `{"attachments":["shop-b-1.0.0"],"appType":"yaml"}`,
+			content, http.StatusUnprocessableEntity},
+		"YAML without a name": {"/workspaces/c/apps", `{"appType":"yaml","versionName":"1.0.0"}`,
+			[]byte("apiVersion: v1\nkind: A\nmetadata: {name: a}\n"), http.StatusUnprocessableEntity},
+		"no YAML":            {"/workspaces/c/apps", `{"appType":"edge","versionName":"1.0.0","appName":"x"}`, content, http.StatusUnprocessableEntity},
+		"a word to validate": {"/workspaces/c/apps?validate=maybe", `{}`, content, http.StatusBadRequest},
+		"a dry run":          {"/workspaces/c/apps?dryRun=All", `{}`, content, http.StatusBadRequest},
 	} {
 		body, header := form(t, c.file, c.json)
 		who := "new"
@@ -261,8 +263,9 @@ func TestX29APatchKeepsWhatItDoesNotSayAndClearsWhatIsEmpty(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	w.Writes()
-	for body, code := range map[string]int{`{"attachments":["image-b"]}`: http.StatusUnprocessableEntity, `{"categoryName":"none"}`: http.StatusUnprocessableEntity,
-		`{"package":"eA=="}`: http.StatusBadRequest, `[]`: http.StatusBadRequest} {
+	for body, code := range map[string]int{`{"attachments":["image-b"]}`: http.StatusUnprocessableEntity,
+		`{"categoryName":"none"}`: http.StatusUnprocessableEntity,
+		`{"package":"eA=="}`:      http.StatusBadRequest, `[]`: http.StatusBadRequest} {
 		w.Expect(code, "ann", http.MethodPatch, "/workspaces/a/apps/shop-draft", body)
 	}
 	w.Expect(http.StatusNotFound, "ann", http.MethodPatch, "/workspaces/a/apps/shop-b", `{"icon":"x"}`)

@@ -34,7 +34,13 @@ var attachments = schema.GroupResource{Group: v2.GroupName, Resource: "attachmen
 // imageTypes are what attachments may be, by their content. An SVG may have scripts, and is none.
 var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "image/x-icon"}
 
-func (h *Handler) attachmentRoutes(ws *restful.WebService, at scope.Variant) {
+// images serves attachments.
+type images struct {
+	store *scope.Store
+	files Files
+}
+
+func (h *images) routes(ws *restful.WebService, at scope.Variant) {
 	id := ws.PathParameter("attachment", "id of the attachment")
 	for _, b := range []*restful.RouteBuilder{
 		ws.POST(at.Path + "/attachments").Consumes(multipartForm).To(handle(h.attach)).Operation("create" + at.ID + "AppAttachment").
@@ -49,7 +55,7 @@ func (h *Handler) attachmentRoutes(ws *restful.WebService, at scope.Variant) {
 }
 
 // attach keeps the first file of a form.
-func (h *Handler) attach(r *restful.Request) (any, error) {
+func (h *images) attach(r *restful.Request) (any, error) {
 	form, err := r.Request.MultipartReader()
 	if err != nil {
 		return nil, status.BadRequestf("the body is no form: multipart/form-data has a boundary")
@@ -74,7 +80,7 @@ func (h *Handler) attach(r *restful.Request) (any, error) {
 		}
 		id := rand.String(lengthOfID)
 		labels := map[string]string{scope.LabelWorkspace: scope.Target(r), labelAttachment: "image"}
-		if err := h.Files.Put(r.Request.Context(), id, labels, content); err != nil {
+		if err := h.files.Put(r.Request.Context(), id, labels, content); err != nil {
 			return nil, err
 		}
 		return map[string]string{"attachment_id": id}, nil
@@ -86,11 +92,11 @@ func isImage(content []byte) bool {
 }
 
 // workspaceOfAttachment returns the workspace of an attachment. A file without labels is of an older installation: it is the platform's.
-func (h *Handler) workspaceOfAttachment(r *restful.Request, id string) (string, error) {
+func (h *images) workspaceOfAttachment(r *restful.Request, id string) (string, error) {
 	if len(validation.IsDNS1123Subdomain(id)) > 0 {
 		return "", apierrors.NewNotFound(attachments, id)
 	}
-	labels, err := h.Files.Labels(r.Request.Context(), id)
+	labels, err := h.files.Labels(r.Request.Context(), id)
 	switch {
 	case isNotFound(err):
 		return "", apierrors.NewNotFound(attachments, id)
@@ -103,7 +109,7 @@ func (h *Handler) workspaceOfAttachment(r *restful.Request, id string) (string, 
 }
 
 // isAttachmentOf refuses an id that is none of an attachment of a workspace.
-func (h *Handler) isAttachmentOf(r *restful.Request, id, workspace string) error {
+func (h *images) check(r *restful.Request, id, workspace string) error {
 	of, err := h.workspaceOfAttachment(r, id)
 	if isNotFound(err) || err == nil && of != workspace {
 		return invalidf("attachments: the workspace has no attachment %.100q", id)
@@ -111,18 +117,18 @@ func (h *Handler) isAttachmentOf(r *restful.Request, id, workspace string) error
 	return err
 }
 
-func (h *Handler) attachment(r *restful.Request) (any, error) {
+func (h *images) attachment(r *restful.Request) (any, error) {
 	id := r.PathParameter("attachment")
 	workspace, err := h.workspaceOfAttachment(r, id)
 	if err != nil {
 		return nil, err
 	}
-	if sees, err := h.Store.Sees(r, workspace); err != nil {
+	if sees, err := h.store.Sees(r, workspace); err != nil {
 		return nil, err
 	} else if !sees {
 		return nil, apierrors.NewNotFound(attachments, id)
 	}
-	content, err := h.Files.Get(r.Request.Context(), id)
+	content, err := h.files.Get(r.Request.Context(), id)
 	if isNotFound(err) || err == nil && !isImage(content) {
 		return nil, apierrors.NewNotFound(attachments, id)
 	}
@@ -133,7 +139,7 @@ func (h *Handler) attachment(r *restful.Request) (any, error) {
 }
 
 // detach deletes attachments: all of them, or none where one can't be.
-func (h *Handler) detach(r *restful.Request) (any, error) {
+func (h *images) detach(r *restful.Request) (any, error) {
 	ctx := r.Request.Context()
 	ids := strings.Split(r.PathParameter("attachment"), ",")
 	if len(ids) > maxDeleted {
@@ -147,7 +153,7 @@ func (h *Handler) detach(r *restful.Request) (any, error) {
 		if !scope.Changes(r, workspace) {
 			return nil, apierrors.NewNotFound(attachments, id)
 		}
-		content, err := h.Files.Get(ctx, id)
+		content, err := h.files.Get(ctx, id)
 		if isNotFound(err) || err == nil && !isImage(content) { // a package of an older installation
 			return nil, apierrors.NewNotFound(attachments, id)
 		}
@@ -161,11 +167,12 @@ func (h *Handler) detach(r *restful.Request) (any, error) {
 	}
 	for _, id := range ids {
 		if by := named[id]; by != "" {
-			return nil, status.About(attachments, id, status.Errorf(http.StatusConflict, "the application %s names %s: take it out there first", by, id))
+			return nil, status.About(attachments, id, status.Errorf(http.StatusConflict,
+				"the application %s names %s: take it out there first", by, id))
 		}
 	}
 	for _, id := range ids {
-		if err := h.Files.Delete(ctx, id); err != nil {
+		if err := h.files.Delete(ctx, id); err != nil {
 			return nil, err
 		}
 	}
@@ -179,8 +186,8 @@ type empty struct{}
 func (empty) Respond(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
 
 // named returns the attachments that applications name, and one that does.
-func (h *Handler) named(r *restful.Request) (map[string]string, error) {
-	all, err := scope.Apps.All(r.Request.Context(), h.Store, v2.LabelRepo, v2.RepoUpload)
+func (h *images) named(r *restful.Request) (map[string]string, error) {
+	all, err := scope.Apps.All(r.Request.Context(), h.store, v2.LabelRepo, v2.RepoUpload)
 	if err != nil {
 		return nil, err
 	}

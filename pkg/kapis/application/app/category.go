@@ -19,9 +19,12 @@ const (
 	maxIcon     = 128 << 10
 )
 
-func (h *Handler) categoryRoutes(ws *restful.WebService) {
+// categories serves the categories of applications.
+type categories struct{ store *scope.Store }
+
+func (h *categories) routes(ws *restful.WebService) {
 	category := ws.PathParameter("category", "name of the category")
-	ws.Route(scope.Listing(ws, ws.GET("/categories").To(web.Handle(h.categories)).Operation("listAppCategories").
+	ws.Route(scope.Listing(ws, ws.GET("/categories").To(web.Handle(h.list)).Operation("listAppCategories").
 		Doc("Categories of applications: filtered, sorted, one page")))
 	for _, b := range []*restful.RouteBuilder{
 		ws.POST("/categories").Consumes(restful.MIME_JSON).To(web.Handle(h.createCategory)).Operation("createAppCategory").
@@ -39,12 +42,12 @@ func (h *Handler) categoryRoutes(ws *restful.WebService) {
 	}
 }
 
-func (h *Handler) categories(r *restful.Request) (any, error) {
-	return scope.Categories.List(h.Store, r, nil)
+func (h *categories) list(r *restful.Request) (any, error) {
+	return scope.Categories.List(h.store, r, nil)
 }
 
-func (h *Handler) category(r *restful.Request) (any, error) {
-	return scope.Categories.Get(h.Store, r, r.PathParameter("category"))
+func (h *categories) category(r *restful.Request) (any, error) {
+	return scope.Categories.Get(h.store, r, r.PathParameter("category"))
 }
 
 // categoryRequest is what a category is made of. A nil member stays as it is.
@@ -83,7 +86,7 @@ func readCategory(r *restful.Request) (*categoryRequest, error) {
 	return c, nil
 }
 
-func (h *Handler) createCategory(r *restful.Request) (any, error) {
+func (h *categories) createCategory(r *restful.Request) (any, error) {
 	c, err := readCategory(r)
 	if err != nil {
 		return nil, err
@@ -96,10 +99,10 @@ func (h *Handler) createCategory(r *restful.Request) (any, error) {
 	if c.Spec != nil {
 		o.Spec = *c.Spec
 	}
-	return scope.Categories.Create(h.Store, r, o)
+	return scope.Categories.Create(h.store, r, o)
 }
 
-func (h *Handler) changeCategory(r *restful.Request) (any, error) {
+func (h *categories) changeCategory(r *restful.Request) (any, error) {
 	c, err := readCategory(r)
 	if err != nil {
 		return nil, err
@@ -108,7 +111,7 @@ func (h *Handler) changeCategory(r *restful.Request) (any, error) {
 	if c.Metadata.Name != "" && c.Metadata.Name != name {
 		return nil, status.BadRequestf("metadata.name is %.253q, and the path names %.253q", c.Metadata.Name, name)
 	}
-	return scope.Categories.Change(h.Store, r, name, func(o *v2.Category) error {
+	return scope.Categories.Change(h.store, r, name, func(o *v2.Category) error {
 		if o.Annotations == nil {
 			o.Annotations = map[string]string{}
 		}
@@ -120,12 +123,12 @@ func (h *Handler) changeCategory(r *restful.Request) (any, error) {
 	})
 }
 
-func (h *Handler) deleteCategory(r *restful.Request) (any, error) {
+func (h *categories) deleteCategory(r *restful.Request) (any, error) {
 	name := r.PathParameter("category")
 	if name == v2.CategoryUncategorized {
 		return nil, status.BadRequestf("%s is the category of applications without one, and is not deleted", name)
 	}
-	in, err := scope.Apps.All(r.Request.Context(), h.Store, v2.LabelCategory, name)
+	in, err := scope.Apps.All(r.Request.Context(), h.store, v2.LabelCategory, name)
 	if err != nil {
 		return nil, err
 	}
@@ -133,5 +136,5 @@ func (h *Handler) deleteCategory(r *restful.Request) (any, error) {
 		return nil, status.About(scope.Categories.Resource(), name,
 			status.Errorf(http.StatusConflict, "the category %s has %d applications: give them another one first", name, n))
 	}
-	return success, scope.Categories.Delete(h.Store, r, name, nil)
+	return success, scope.Categories.Delete(h.store, r, name, nil)
 }

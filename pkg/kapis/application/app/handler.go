@@ -37,23 +37,25 @@ type Handler struct {
 	Fetch func(ctx context.Context, v *v2.ApplicationVersion) ([]byte, error)
 	Now   func() time.Time
 
+	images  *images
 	reading chan struct{}
 }
 
 // New returns a handler.
 func New(store *scope.Store, files Files) *Handler {
-	return &Handler{Store: store, Files: files, Now: time.Now, reading: make(chan struct{}, readers)}
+	return &Handler{Store: store, Files: files, Now: time.Now, images: &images{store, files},
+		reading: make(chan struct{}, readers)}
 }
 
 const multipartForm = "multipart/form-data"
 
 // Routes adds the routes.
 func (h *Handler) Routes(ws *restful.WebService) {
-	h.categoryRoutes(ws)
+	(&categories{h.Store}).routes(ws)
 	for _, at := range []scope.Variant{scope.Platform, scope.InWorkspace} {
 		h.appRoutes(ws, at)
 		h.versionRoutes(ws, at)
-		h.attachmentRoutes(ws, at)
+		h.images.routes(ws, at)
 	}
 	ws.Route(ws.POST("/apps/{app}/action").Consumes(restful.MIME_JSON).To(handle(h.appAction)).Operation("actOnApp").
 		Doc("Activate or suspend an application, with its versions").Reads(action{}).Param(ws.PathParameter("app", "name of the application")))

@@ -140,7 +140,8 @@ func (h *Handler) createVersion(r *restful.Request) (any, error) {
 
 // fileLabels say whose the package of a version is.
 func fileLabels(v *v2.ApplicationVersion) map[string]string {
-	return map[string]string{scope.LabelWorkspace: scope.WorkspaceOf(v.Labels), v2.LabelApp: v.Labels[v2.LabelApp], v2.LabelVersion: labelValue(v.Name)}
+	return map[string]string{scope.LabelWorkspace: scope.WorkspaceOf(v.Labels), v2.LabelApp: v.Labels[v2.LabelApp],
+		v2.LabelVersion: labelValue(v.Name)}
 }
 
 // labelValue returns what names an object in a label, which is shorter than names may be: nothing for one that is too long.
@@ -350,7 +351,8 @@ func (h *Handler) versionFiles(r *restful.Request) (any, error) {
 	out, size := make(map[string][]byte, len(p.Files)), 0
 	for _, f := range p.Files {
 		if size += len(f.Data); size > maxFiles {
-			return nil, status.Errorf(http.StatusRequestEntityTooLarge, "the files of %s have more than %d MiB: get its package", v.Name, maxFiles>>20)
+			return nil, status.Errorf(http.StatusRequestEntityTooLarge, "the files of %s have more than %d MiB: get its package",
+				v.Name, maxFiles>>20)
 		}
 		out[f.Name] = f.Data
 	}

@@ -202,10 +202,12 @@ func (k Kind[O]) All(ctx context.Context, s *Store, label, value string) ([]O, e
 
 // Listing documents the parameters of a list that Kind.List answers, and says that its route restricts it to what the caller sees.
 func Listing(ws *restful.WebService, b *restful.RouteBuilder) *restful.RouteBuilder {
-	b.Metadata(web.MetadataPartialList, true).Param(ws.QueryParameter(paramConditions, "status=a|b, name=a|b, name~part, keyword=words, joined by commas"))
+	b.Metadata(web.MetadataPartialList, true)
+	b.Param(ws.QueryParameter(paramConditions, "status=a|b, name=a|b, name~part, keyword=words, joined by commas"))
 	for _, p := range resource.Parameters() {
 		switch p.Name {
-		case "watch", "view", "managedFields", "includeObject", "allowWatchBookmarks", "sendInitialEvents", "resourceVersionMatch", "timeoutSeconds":
+		case "watch", "view", "managedFields", "includeObject", "allowWatchBookmarks", "sendInitialEvents", "resourceVersionMatch",
+			"timeoutSeconds": // these lists are pages only
 		default:
 			b.Param(ws.QueryParameter(p.Name, p.Doc).DataType(p.Type))
 		}

@@ -1,12 +1,12 @@
 // Package scope is what the routes of the application store share: which variants their paths have, which objects a request may see and
 // change, and how objects are read from the caches and written as the caller.
 //
-// An object is of the workspace that its label kubesphere.io/workspace names, and of the system's without one. A request whose path names a
-// workspace changes objects of that workspace only, and sees those and what is public. Without a workspace in the path, who has the right on
-// the platform sees everything, and everybody else the workspaces of their own, and what is public. What a request may not see is not found.
+// An object is of the workspace that its label kubesphere.io/workspace names, and of the system's without one. A request whose path names
+// a workspace changes objects of that workspace only, and sees those and what is public. Without a workspace in the path, callers with the
+// right on the platform see everything, and others the workspaces of their own and what is public. What a request may not see is not found.
 //
-// The right to an application is one of this project's; at kube-apiserver the caller has none. So writes are sent in a group that stands for
-// that right, after the object was compared with the path, and a policy there bounds what the group may write
+// The right to an application is one of this project's; at kube-apiserver the caller has none. So writes are sent in a group that stands
+// for that right, after the object was compared with the path, and a policy there bounds what the group may write
 // (config/rbac/app-store.yaml).
 package scope
 

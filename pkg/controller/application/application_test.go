@@ -1,0 +1,246 @@
+package application_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	"kapis.dev/ks-apiserver/pkg/controller/application"
+	"kapis.dev/ks-apiserver/pkg/controller/controllertest"
+)
+
+// files are the names of files that are kept. Deletions fail as often as broken says.
+type files struct {
+	names  []string
+	broken int
+}
+
+func (f *files) Get(context.Context, string) ([]byte, error) {
+	return nil, apierrors.NewNotFound(corev1.Resource("configmaps"), "")
+}
+
+func (f *files) Put(context.Context, string, map[string]string, []byte) error { return nil }
+
+func (f *files) Delete(_ context.Context, name string) error {
+	if f.broken > 0 {
+		f.broken--
+		return errors.New("the files are away")
+	}
+	f.names = slices.DeleteFunc(f.names, func(n string) bool { return n == name })
+	return nil
+}
+
+func app(name, repo, category, state string) *v2.Application {
+	a := &v2.Application{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("u-" + name), Labels: map[string]string{v2.LabelRepo: repo}}}
+	if category != "" {
+		a.Labels[v2.LabelCategory] = category
+	}
+	a.Status.State = state
+	return a
+}
+
+func version(of, name, repo, state string) *v2.ApplicationVersion {
+	return &v2.ApplicationVersion{
+		ObjectMeta: metav1.ObjectMeta{Name: of + "-" + name, UID: types.UID("u-" + of + name), Labels: map[string]string{v2.LabelRepo: repo, v2.LabelApp: of}},
+		Spec:       v2.ApplicationVersionSpec{VersionName: name}, Status: v2.ApplicationVersionStatus{State: state},
+	}
+}
+
+func category(name string, total int) *v2.Category {
+	return &v2.Category{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v2.CategoryStatus{Total: total}}
+}
+
+// world is a cluster with the three controllers.
+type world struct {
+	*controllertest.Cluster
+	files *files
+}
+
+func newWorld(t *testing.T, objects ...client.Object) *world {
+	c := controllertest.New(t, func(b *fake.ClientBuilder) {
+		b.WithStatusSubresource(&v2.Application{}, &v2.ApplicationVersion{}, &v2.Category{})
+	}, objects...)
+	return &world{c, &files{}}
+}
+
+func now() time.Time { return time.Unix(1000, 0) }
+
+// settle reconciles every object until nothing is written any more. What fails is done again, as a queue does.
+func (w *world) settle() {
+	w.T.Helper()
+	for range 20 {
+		failed := false
+		writes := w.Written(func() {
+			for _, one := range []struct {
+				r    reconcile.Reconciler
+				list client.ObjectList
+				more []string
+			}{
+				{&application.Versions{Client: w.Client, Live: w.Client, Files: w.files, Now: now}, &v2.ApplicationVersionList{}, nil},
+				{&application.Applications{Client: w.Client, Live: w.Client, Now: now}, &v2.ApplicationList{}, nil},
+				{&application.Categories{Client: w.Client}, &v2.CategoryList{}, []string{v2.CategoryUncategorized}},
+			} {
+				if err := w.Client.List(w.T.Context(), one.list); err != nil {
+					w.T.Fatal(err)
+				}
+				names := one.more
+				switch l := one.list.(type) {
+				case *v2.ApplicationVersionList:
+					for i := range l.Items {
+						names = append(names, l.Items[i].Name)
+					}
+				case *v2.ApplicationList:
+					for i := range l.Items {
+						names = append(names, l.Items[i].Name)
+					}
+				case *v2.CategoryList:
+					for i := range l.Items {
+						names = append(names, l.Items[i].Name)
+					}
+				}
+				for _, name := range names {
+					_, err := one.r.Reconcile(w.T.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+					failed = failed || err != nil
+				}
+			}
+		})
+		if writes == 0 && !failed {
+			return
+		}
+	}
+	w.T.Fatal("the controllers never settle")
+}
+
+func (w *world) state(o client.Object, name string) string {
+	w.T.Helper()
+	o.SetName(name)
+	if !w.Has(o) {
+		return "gone"
+	}
+	switch o := o.(type) {
+	case *v2.Application:
+		return o.Status.State
+	case *v2.ApplicationVersion:
+		return o.Status.State
+	}
+	return ""
+}
+
+func (w *world) total(name string) int {
+	w.T.Helper()
+	c := category(name, 0)
+	if !w.Has(c) {
+		w.T.Fatalf("there is no category %s", name)
+	}
+	return c.Status.Total
+}
+
+func TestX31AnApplicationFollowsItsVersions(t *testing.T) {
+	w := newWorld(t, app("a", v2.RepoUpload, "db", ""), app("of-repo", "museum", "", "active"), app("s", v2.RepoUpload, "db", "suspended"),
+		version("a", "1.10.0", v2.RepoUpload, ""), version("a", "1.9.0", v2.RepoUpload, "passed"), version("of-repo", "1.0.0", "museum", ""),
+		version("s", "1.0.0", v2.RepoUpload, "active"), category("db", 7))
+	w.settle()
+	if got := w.state(&v2.Application{}, "a"); got != "draft" {
+		t.Errorf("without an active version it is %s", got)
+	}
+	v := version("a", "1.10.0", "", "")
+	if !w.Has(v) || v.Status.State != "draft" || !slices.Equal(v.Finalizers, []string{v2.FinalizerFiles}) {
+		t.Errorf("a new version: %+v", v)
+	}
+	if v := version("of-repo", "1.0.0", "", ""); !w.Has(v) || len(v.Finalizers) > 0 || v.Status.State != "" || w.state(&v2.Application{}, "of-repo") != "active" {
+		t.Errorf("what is of a Repo is its controller's: %+v", v)
+	}
+	// A suspension that was not finished.
+	s := version("s", "1.0.0", "", "")
+	if !w.Has(s) || s.Status.State != "suspended" || len(s.Status.Audits) != 1 || w.state(&v2.Application{}, "s") != "suspended" {
+		t.Errorf("%+v", s.Status)
+	}
+	a := app("a", "", "", "")
+	if !w.Has(a) || a.Annotations[v2.AnnotationLatestVersion] != "1.10.0" {
+		t.Errorf("%v", a.Annotations)
+	}
+	active := version("a", "1.9.0", "", "")
+	w.Has(active)
+	active.Status.State = "active"
+	if err := w.Client.Status().Update(t.Context(), active); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	if !w.Has(a) || a.Status.State != "active" || a.Annotations[v2.AnnotationLatestVersion] != "1.9.0" || a.Status.UpdateTime.Unix() != 1000 {
+		t.Errorf("%+v", a)
+	}
+	w.Delete(active)
+	w.settle()
+	if got := w.state(&v2.Application{}, "a"); got != "draft" {
+		t.Errorf("without its active version it is %s", got)
+	}
+	if w.total("db") != 2 || w.total(v2.CategoryUncategorized) != 0 {
+		t.Errorf("%d, %d", w.total("db"), w.total(v2.CategoryUncategorized))
+	}
+}
+
+func TestX31VersionsAndFilesGoWithTheirApplicationWhereverItWasInterrupted(t *testing.T) {
+	for broken := range 6 {
+		w := newWorld(t, app("a", v2.RepoUpload, "db", "suspended"), app("b", v2.RepoUpload, "db", "draft"), category("db", 2),
+			version("a", "1.0.0", v2.RepoUpload, "suspended"), version("a", "2.0.0", v2.RepoUpload, "draft"), version("b", "1.0.0", v2.RepoUpload, "draft"),
+			version("lost", "1.0.0", "museum", "active"))
+		w.files.names = []string{"a-1.0.0", "a-2.0.0", "b-1.0.0"}
+		w.settle()
+		w.Delete(app("a", "", "", ""))
+		// Each write fails once, at another moment.
+		n := 0
+		w.Refuse = func(string, client.Object) error {
+			if n++; n == broken {
+				return errors.New("kube-apiserver is away")
+			}
+			return nil
+		}
+		w.files.broken = broken % 3
+		w.settle()
+		if w.state(&v2.ApplicationVersion{}, "a-1.0.0") != "gone" || w.state(&v2.ApplicationVersion{}, "a-2.0.0") != "gone" ||
+			w.state(&v2.ApplicationVersion{}, "lost-1.0.0") != "gone" || w.state(&v2.ApplicationVersion{}, "b-1.0.0") != "draft" {
+			t.Errorf("%d: versions stay, or others went", broken)
+		}
+		if !slices.Equal(w.files.names, []string{"b-1.0.0"}) || w.total("db") != 1 {
+			t.Errorf("%d: the files %q stay, and the total is %d", broken, w.files.names, w.total("db"))
+		}
+	}
+}
+
+func TestX31TheApplicationsOfADeletedCategoryHaveNone(t *testing.T) {
+	w := newWorld(t, app("a", v2.RepoUpload, "gone", "draft"), app("b", v2.RepoUpload, "", "draft"))
+	w.settle()
+	a := app("a", "", "", "")
+	if !w.Has(a) || a.Labels[v2.LabelCategory] != v2.CategoryUncategorized || w.total(v2.CategoryUncategorized) != 2 {
+		t.Errorf("%v, %d", a.Labels, w.total(v2.CategoryUncategorized))
+	}
+	w.Delete(category(v2.CategoryUncategorized, 0))
+	w.settle()
+	if w.total(v2.CategoryUncategorized) != 2 {
+		t.Error("it does not come back as it was")
+	}
+}
+
+func TestX39FinalizersOfExistingInstallationsKeepNothing(t *testing.T) {
+	a, c := app("a", v2.RepoUpload, "db", "draft"), category("db", 1)
+	a.Finalizers, c.Finalizers = []string{v2.FinalizerFiles}, []string{v2.FinalizerCategory}
+	w := newWorld(t, a, c, version("a", "1.0.0", v2.RepoUpload, "draft"))
+	w.settle()
+	w.Delete(app("a", "", "", ""))
+	w.Delete(category("db", 0))
+	w.settle()
+	if w.Has(app("a", "", "", "")) || w.Has(category("db", 0)) || w.Has(version("a", "1.0.0", "", "")) {
+		t.Error("something stays")
+	}
+}
