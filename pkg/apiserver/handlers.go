@@ -84,18 +84,19 @@ func (p routes) webServices() []*restful.WebService {
 	gateways := &kapisgateway.V1alpha1{Caches: p.store, Resources: p.resources, Streams: p.streams, AsCaller: p.caller(),
 		Backend: p.gateways}
 	terminals := p.terminals()
+	charts := backends.Charts(p.cfg.Egress.AllowLoopback)
 	older := (&resources.V1alpha2{Lists: lists, Inventory: inventory, Remotes: remotes, Kubeconfigs: p.kubeconfigs()}).WebService()
 	gateways.MountRouter(older)
 	terminals.MountOlder(older)
 	all = append(all, older)
 	for _, ws := range []*restful.WebService{gateways.WebService(), (&kapisgateway.V1alpha2{Caches: p.store}).WebService(),
-		application.WebService(application.Options{Resources: p.resources, AsCaller: p.caller(), Client: p.client})} {
+		application.WebService(application.Options{Resources: p.resources, AsCaller: p.caller(), Client: p.client, Charts: charts})} {
 		kinds.Mount(ws)
 		all = append(all, ws)
 	}
 	all = append(all, (&operations.V1alpha2{Kube: p.kube, Authorizer: p.may}).WebService(), terminals.WebService(),
 		(&workloadtemplate.V1alpha1{Resources: p.resources, Streams: p.streams, AsCaller: p.caller()}).WebService(),
-		backends.NewPackages(p.store, p.client, p.cfg.Egress.AllowLoopback).WebService())
+		backends.NewPackages(p.store, p.client, charts).WebService())
 	return slices.Concat(all, p.iamServices(kinds), p.clusterServices(kinds), p.tenantServices(kinds), dynamic.WebServices(kinds))
 }
 

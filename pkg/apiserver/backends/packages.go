@@ -12,7 +12,11 @@ import (
 )
 
 // NewPackages returns the routes of the files of charts of extensions.
-func NewPackages(caches *store.Store, client kubernetes.Interface, allowLoopback bool) *packages.V1alpha1 {
-	from := source.New(egress.Options{AllowLoopback: allowLoopback})
-	return packages.New(caches, &source.Loader{Client: from, Objects: source.Kube{Client: client}}, time.Now)
+func NewPackages(caches *store.Store, client kubernetes.Interface, charts *source.Client) *packages.V1alpha1 {
+	return packages.New(caches, &source.Loader{Client: charts, Objects: source.Kube{Client: client}}, time.Now)
+}
+
+// Charts returns what reads chart repositories.
+func Charts(allowLoopback bool) *source.Client {
+	return source.New(egress.Options{AllowLoopback: allowLoopback})
 }

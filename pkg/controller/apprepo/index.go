@@ -2,7 +2,6 @@ package apprepo
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -51,9 +50,6 @@ type version struct {
 	about                     chart.About
 }
 
-// nameOfChart is what the names of charts are.
-var nameOfChart = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}$`)
-
 // plan returns what an index has. It writes nothing.
 func plan(repo *applicationv2.Repo, access *source.Access, index *chart.Index) (*wants, error) {
 	if index.Len() > maxApps {
@@ -62,8 +58,8 @@ func plan(repo *applicationv2.Repo, access *source.Access, index *chart.Index) (
 	}
 	w := &wants{apps: map[string]*app{}, versions: map[string]*version{}, unclear: map[string]bool{}}
 	for entry := range index.Entries(func(string) bool { return true }) {
-		if !nameOfChart.MatchString(entry.Name) {
-			w.bad = append(w.bad, fmt.Sprintf("%.100q is no name of a chart", entry.Name))
+		if err := appstore.CheckName(entry.Name); err != nil {
+			w.bad = append(w.bad, err.Error())
 			continue
 		}
 		name := appstore.NameInRepo(repo.Name, entry.Name)

@@ -2,13 +2,18 @@
 package application
 
 import (
+	"context"
+	"time"
+
 	restful "github.com/emicklei/go-restful/v3"
 	"k8s.io/client-go/kubernetes"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	"kapis.dev/ks-apiserver/pkg/appstore/file"
 	"kapis.dev/ks-apiserver/pkg/caller"
+	"kapis.dev/ks-apiserver/pkg/chart/source"
 	"kapis.dev/ks-apiserver/pkg/kapis/application/app"
+	"kapis.dev/ks-apiserver/pkg/kapis/application/repo"
 	"kapis.dev/ks-apiserver/pkg/kapis/application/scope"
 	"kapis.dev/ks-apiserver/pkg/resource"
 )
@@ -19,14 +24,23 @@ type Options struct {
 	Resources *resource.Service
 	// AsCaller writes as the caller.
 	AsCaller caller.Client
-	// Client keeps the files of applications, as this server itself.
+	// Client keeps the files of applications, and reads the credentials of repositories, as this server itself.
 	Client kubernetes.Interface
+	// Charts reads repositories.
+	Charts *source.Client
 }
 
 // WebService returns the routes.
 func WebService(o Options) *restful.WebService {
 	ws := new(restful.WebService).Path("/kapis/" + v2.SchemeGroupVersion.String()).Produces(restful.MIME_JSON).Doc("The application store")
 	store := &scope.Store{Resources: o.Resources, AsCaller: o.AsCaller}
-	app.New(store, file.NewConfigMaps(o.Client.CoreV1())).Routes(ws)
+	repos := repo.New(store, o.Charts, source.Kube{Client: o.Client})
+	repos.Routes(ws)
+	apps := app.New(store, file.NewConfigMaps(o.Client.CoreV1()))
+	packages := source.NewPackages(o.Charts, source.Kube{Client: o.Client}, time.Now)
+	apps.Fetch = func(ctx context.Context, v *v2.ApplicationVersion) ([]byte, error) {
+		return repo.Package(ctx, packages, v)
+	}
+	apps.Routes(ws)
 	return ws
 }
