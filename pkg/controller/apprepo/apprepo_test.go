@@ -394,7 +394,7 @@ func TestABadEntryIsNamed(t *testing.T) {
 		"  shop:\n  - {name: shop, version: 2.0.0-" + strings.Repeat("a", 55) + ", urls: [a]}\n":                     "more than 63 letters",
 		"  shop:\n  - {name: shop, version: 2.0.0}\n":                                                                "it has no urls",
 		"  shop:\n  - {name: shop, version: 2.0.0, urls: [oci://a/b]}":                                               "oci://",
-		"  shop:\n  - {name: shop, version: 2.0.0, urls: ['file:///etc/passwd']}":                                    "no http or https",
+		"  shop:\n  - {name: shop, version: 2.0.0, urls: ['file:///etc/passwd']}":                                    "no http, https or oci",
 		"  shop:\n  - {name: shop, version: 2.0.0, urls: ['http://u:p@h/a']}":                                        "a user and a password are not taken",
 		"  shop:\n  - {name: shop, version: 2.0.0, urls: [a], digest: x}":                                            "its digest",
 		"  shop:\n  - {name: shop, version: [], urls: [a]}":                                                          "version 1 of 1",
