@@ -147,7 +147,7 @@ func (k Kind[O]) List(s *Store, r *restful.Request, labels map[string]string) (a
 func (k Kind[O]) subset(seen *sight, labels map[string]string, states []string) *plan.Subset {
 	keys := slices.Sorted(maps.Keys(labels))
 	var name strings.Builder
-	fmt.Fprintf(&name, "appstore %q %q %t", seen.workspace, seen.namespace, seen.all)
+	fmt.Fprintf(&name, "appstore %q %q %t %t", seen.workspace, seen.namespace, seen.all, states == nil) // no state is not any
 	for _, list := range [][]string{seen.workspaces, seen.namespaces, states} {
 		fmt.Fprintf(&name, " %q", list)
 	}

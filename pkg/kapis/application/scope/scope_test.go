@@ -125,6 +125,10 @@ func TestX28ListsShowWhatIsPublicAndTheCallersOwnWorkspaces(t *testing.T) {
 		{"reader", "/apps?names=draft-a,new-b", ""},
 		{"reader", "/apps?conditions=status%3Ddraft%7Csuspended", ""},
 		{"reader", "/apps?fieldSelector=status.state%3Ddraft", ""},
+		// No state of applications is none of them, whatever was asked before.
+		{"admin", "/repos?name=x", ""},
+		{"admin", "/workspaces/b/apps?conditions=status%3Dpassed", ""},
+		{"admin", "/workspaces/b/apps", "active-system draft-system new-b suspended-b"},
 	} {
 		got := scopetest.Names(t, w.Expect(http.StatusOK, c.who, http.MethodGet, c.path, ""))
 		slices.Sort(got)
