@@ -45,6 +45,16 @@ func TestARegistryIsACatalogueOfExtensions(t *testing.T) {
 		}
 	}
 	a.must(t, http.StatusNotFound, http.MethodGet, catalogue+"/extensions/image", nil)
+	// The filters of the console's pages of extensions, those that nobody has chosen among them.
+	const pages = "/kapis/kubesphere.io/v1alpha1/extensions?limit=-1&status="
+	for _, c := range []struct {
+		filter string
+		total  string
+	}{{"&available=true&enabled=false&q=%E5%95%86%E5%BA%97", "1"}, {"&available=false", "0"}, {"&enabled=true", "0"}, {"Installed", "0"}} {
+		if body := a.must(t, http.StatusOK, http.MethodGet, pages+c.filter+"&names="+name, nil).body; !strings.Contains(body, `"totalItems":`+c.total) {
+			t.Errorf("%s has not %s: %s", c.filter, c.total, body)
+		}
+	}
 
 	// What Helm's own CLI pushes is read like that.
 	_, helm := helmProgram(t)
