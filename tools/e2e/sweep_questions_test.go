@@ -60,7 +60,7 @@ func newSweep(t *testing.T) *sweep {
 		for _, p := range []string{"user", "username", "member", "workspacemember"} {
 			ids[p] = w.user
 		}
-		for _, p := range []string{"job", "deployment", "daemonset", "statefulset", "revision", "component", "provider", "file", "name", "subpath", "label",
+		for _, p := range []string{"app", "attachment", "category", "job", "deployment", "daemonset", "statefulset", "revision", "component", "provider", "file", "name", "subpath", "label",
 			"extensionversion"} {
 			ids[p] = "none"
 		}

@@ -56,6 +56,8 @@ func All() map[schema.GroupResource]*plan.Kind {
 
 		in("cluster.kubesphere.io", "labels"): labelObjects(),
 		in("kubesphere.io", "extensions"):     extensions(),
+
+		in("application.kubesphere.io", "applicationversions"): appVersions(),
 	}
 }
 

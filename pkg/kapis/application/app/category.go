@@ -94,7 +94,7 @@ func (h *categories) createCategory(r *restful.Request) (any, error) {
 	o := &v2.Category{ObjectMeta: metav1.ObjectMeta{Name: c.Metadata.Name, GenerateName: c.Metadata.GenerateName,
 		Annotations: c.Metadata.Annotations}}
 	if o.Name == "" && o.GenerateName == "" {
-		o.GenerateName = "category-"
+		return nil, status.BadRequestf("metadata.name is missing: want the name of the category, such as databases")
 	}
 	if c.Spec != nil {
 		o.Spec = *c.Spec

@@ -139,6 +139,7 @@ func (k Kind[O]) List(s *Store, r *restful.Request, labels map[string]string) (a
 	if err != nil {
 		return nil, err
 	}
+	p.Partial = !seen.all
 	return p.Items(), nil
 }
 

@@ -21,7 +21,7 @@ const (
 const maxConditions = 16
 
 // sortKeys are the orders of older lists, and today's sort keys.
-var sortKeys = map[string]string{"sequence": "creationTimestamp", "createTime": "creationTimestamp", "versionName": ".spec.versionName"}
+var sortKeys = map[string]string{"sequence": "creationTimestamp", "createTime": "creationTimestamp"}
 
 // parameters translates the parameters of a list into those of today, and returns the states that its conditions name, nil for any. known
 // are the states of the kind; without any, a condition on the state has no meaning and is ignored, as pages send it to every list.
