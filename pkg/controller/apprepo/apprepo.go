@@ -267,6 +267,7 @@ func (r *Reconciler) sync(ctx context.Context, repo *applicationv2.Repo, last re
 func (r *Reconciler) begin(ctx context.Context, repo *applicationv2.Repo) error {
 	before := repo.DeepCopy()
 	if source.WithoutUserinfo(&repo.Spec) {
+		delete(repo.Annotations, corev1.LastAppliedConfigAnnotation) // kubectl repeats the URL there
 		err := r.client.Patch(ctx, repo, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		switch {
 		case apierrors.IsForbidden(err): // a credential stays that was written for the address as it is
@@ -382,7 +383,8 @@ func (r *Reconciler) note(ctx context.Context, repo *applicationv2.Repo, now *re
 	case failed == nil && news && len(found.bad) > 0:
 		r.events.Eventf(repo, nil, corev1.EventTypeWarning, "EntriesLeftOut", "Sync", "%s", chart.Clip(chart.LeftOut(found.bad), maxEvent))
 	case failed == nil && news && found.taken:
-		r.events.Eventf(repo, nil, corev1.EventTypeNormal, "Synced", "Sync", "%d applications with %d versions were read", found.apps, found.versions)
+		r.events.Eventf(repo, nil, corev1.EventTypeNormal, "Synced", "Sync", "%d applications with %d versions were read",
+			found.apps, found.versions)
 	case failed == nil && news:
 		r.events.Eventf(repo, nil, corev1.EventTypeNormal, "Synced", "Sync", "nothing has changed")
 	}

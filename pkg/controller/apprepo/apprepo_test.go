@@ -172,7 +172,8 @@ func TestAnIndexBecomesApplications(t *testing.T) { // X32
 entries:
   Shop:
   - {name: Shop, version: 1.2.0, urls: [a/shop.tgz], digest: "` + strings.Repeat("A", 64) + `", created: "2026-11-21T00:00:00.5Z",
-     description: "Sells\n things", home: "https://shop.example.com", icon: "data:image/png;base64,AA==", maintainers: [{name: Ann, email: a@example.com, url: "javascript:x"}, {name: Bob}]}
+     description: "Sells\n things", home: "https://shop.example.com", icon: "data:image/png;base64,AA==", 
+     maintainers: [{name: Ann, email: a@example.com, url: "javascript:x"}, {name: Bob}]}
   - {name: Shop, version: 1.10.0-rc.1, urls: ["http://elsewhere.example.com/shop.tgz"], home: "javascript:alert(1)", icon: 7, maintainers: x}
   an-application-with-a-long-name:
   - {name: an-application-with-a-long-name, version: v2.0.0+build, urls: [b.tgz]}
@@ -549,12 +550,14 @@ func TestTheObjectsOfAnEarlierInstallationAreTakenOver(t *testing.T) { // X32
 // X32, X40: the password in a URL moves to where nobody sees it, and is sent to the repository.
 func TestAPasswordInAURLIsHidden(t *testing.T) {
 	m := newMuseum(t)
-	m.Patch(m.repo, `{"spec":{"url":"`+strings.Replace(m.repo.Spec.URL, "://", "://ann:canary%40@", 1)+`"}}`)
+	m.Patch(m.repo, `{"metadata":{"annotations":{"a":"b","kubectl.kubernetes.io/last-applied-configuration":"canary"}},"spec":{"url":"`+
+		strings.Replace(m.repo.Spec.URL, "://", "://ann:canary%40@", 1)+`"}}`)
 	m.has("shop 1.0.0")
 	m.Reconcile(m.r, "museum")
 	is := repo("museum", "")
-	if m.Has(is); strings.Contains(is.Spec.URL, "@") || is.Spec.Credential.Username != "ann" || is.Spec.Credential.Password != "canary@" {
-		t.Errorf("%+v", is.Spec)
+	if m.Has(is); strings.Contains(is.Spec.URL, "@") || is.Spec.Credential.Username != "ann" || is.Spec.Credential.Password != "canary@" ||
+		len(is.Annotations) != 1 {
+		t.Errorf("%v %+v", is.Annotations, is.Spec)
 	}
 	if strings.Join(m.asked, ",") != "canary@" {
 		t.Errorf("asked with %q", m.asked)
