@@ -73,16 +73,14 @@ func (p routes) webServices() []*restful.WebService {
 	}
 	versions := kapisversion.Handler{Kubernetes: func() *apimachineryversion.Info { return p.kubernetes }}
 
-	all := versions.WebServices()
-	all = append(all, p.oauth.WebServices()...)
+	all := append(versions.WebServices(), p.oauth.WebServices()...)
 	all = append(all, p.configService(), (&static.Handler{Settings: p.settings, AsCaller: p.caller(), Now: time.Now}).WebService())
 	inventory := inventory.New(p.store, p.resources)
 	remotes := remote.New(remote.Options{AsCaller: p.caller(), AllowLoopback: p.cfg.Egress.AllowLoopback})
 	lists := &resources.V1alpha3{Resources: p.resources, Streams: p.streams, Authorizer: p.may, AsCaller: p.caller(),
 		Inventory: inventory, Remotes: remotes}
 	all = append(all, lists.WebService())
-	gateways := &kapisgateway.V1alpha1{Caches: p.store, Resources: p.resources, Streams: p.streams, AsCaller: p.caller(),
-		Backend: p.gateways}
+	gateways := &kapisgateway.V1alpha1{Caches: p.store, Resources: p.resources, Streams: p.streams, AsCaller: p.caller(), Backend: p.gateways}
 	terminals := p.terminals()
 	charts := backends.Charts(p.cfg.Egress.AllowLoopback)
 	older := (&resources.V1alpha2{Lists: lists, Inventory: inventory, Remotes: remotes, Kubeconfigs: p.kubeconfigs()}).WebService()

@@ -20,7 +20,8 @@ func AccessOfRepo(r *applicationv2.Repo) (*Access, error) {
 		return nil, err
 	}
 	if base.Scheme == schemeOCI {
-		return nil, failure(ReasonUnsupported, "spec.url: the application store reads repositories by http and https, and none in registries (oci://)")
+		return nil, failure(ReasonUnsupported,
+			"spec.url: the application store reads repositories by http and https, and none in registries (oci://)")
 	}
 	c := &r.Spec.Credential
 	out := &Access{base: base, username: c.Username, password: c.Password, fields: ofRepo,
@@ -39,8 +40,8 @@ func AccessOfRepo(r *applicationv2.Repo) (*Access, error) {
 	return out, nil
 }
 
-// WithoutUserinfo moves the user and the password in a Repo's URL, which everybody sees who sees the Repo, into its credential, which nobody
-// sees. It reports whether there were any.
+// WithoutUserinfo moves the user and the password in a Repo's URL, which everybody sees who sees the Repo, into its credential, which
+// nobody sees. It reports whether there were any.
 func WithoutUserinfo(spec *applicationv2.RepoSpec) bool {
 	u, err := url.Parse(spec.URL)
 	if err != nil || u.User == nil {
@@ -57,7 +58,8 @@ func WithoutUserinfo(spec *applicationv2.RepoSpec) bool {
 func SameAddress(a, b string) bool {
 	x, errX := parse("", a)
 	y, errY := parse("", b)
-	return errX == nil && errY == nil && x.Scheme == y.Scheme && hostport(x) == hostport(y) && x.JoinPath("/").EscapedPath() == y.JoinPath("/").EscapedPath()
+	return errX == nil && errY == nil && x.Scheme == y.Scheme && hostport(x) == hostport(y) &&
+		x.JoinPath("/").EscapedPath() == y.JoinPath("/").EscapedPath()
 }
 
 // maxHead is how much of an index Probe looks at, in bytes.

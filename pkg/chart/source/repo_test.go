@@ -155,7 +155,8 @@ func TestWhetherACredentialWasWrittenForAnAddress(t *testing.T) { // S66
 	for other, want := range map[string]bool{
 		at: true, at + "/": true, "https://CHARTS.example.com:443/stable": true, "http://charts.example.com/stable": false,
 		"https://charts.example.com:8443/stable": false, "https://charts.example.com.evil.example/stable": false, "https://charts.example.com/other": false,
-		"https://charts.example.com/stable%2F..": false, "": false, "https://ann:p@charts.example.com/stable": false, "https://evil.example\\@charts.example.com/stable": false,
+		"https://charts.example.com/stable%2F..": false, "": false, "https://ann:p@charts.example.com/stable": false,
+		"https://evil.example\\@charts.example.com/stable": false,
 	} {
 		if source.SameAddress(at, other) != want || source.SameAddress(other, at) != want {
 			t.Errorf("%q: want %t", other, want)

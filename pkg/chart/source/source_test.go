@@ -249,8 +249,11 @@ func TestAddressesOfRepositories(t *testing.T) {
 		"oci://registry.example.com": "<nil>", "oci://registry.example.com/Charts": source.ReasonInvalid, "oci://registry.example.com/a/../b": source.ReasonInvalid,
 		"oci://registry.example.com/a%2f..%2f_catalog": source.ReasonInvalid, "oci:///charts": source.ReasonInvalid,
 		"oci://u:canary@registry.example.com/a": source.ReasonInvalid,
-		"":                                      source.ReasonInvalid, "charts.example.com": source.ReasonInvalid, "file:///etc": source.ReasonInvalid, "https://ann:canary@charts.example.com": source.ReasonInvalid,
-		"https://": source.ReasonInvalid, "https://a.example.com?token=canary": source.ReasonInvalid, "https://a b": source.ReasonInvalid, "http:a": source.ReasonInvalid,
+		"":                                      source.ReasonInvalid, "charts.example.com": source.ReasonInvalid, "file:///etc": source.ReasonInvalid,
+		"https://ann:canary@charts.example.com": source.ReasonInvalid,
+		"https://":                              source.ReasonInvalid, "https://a.example.com?token=canary": source.ReasonInvalid,
+		"https://a b": source.ReasonInvalid,
+		"http:a":      source.ReasonInvalid,
 	} {
 		if _, err := source.AccessOf(repository(url)); reason(err) != want || err != nil && strings.Contains(err.Error(), "canary") {
 			t.Errorf("%q: %v", url, err)
@@ -258,7 +261,8 @@ func TestAddressesOfRepositories(t *testing.T) {
 	}
 	a := access(t, repository("https://charts.example.com/stable"))
 	for ref, want := range map[string]string{
-		"a.tgz": "https://charts.example.com/stable/a.tgz", "/b/a.tgz": "https://charts.example.com/b/a.tgz", "https://o.example.com/a.tgz": "https://o.example.com/a.tgz",
+		"a.tgz": "https://charts.example.com/stable/a.tgz", "/b/a.tgz": "https://charts.example.com/b/a.tgz",
+		"https://o.example.com/a.tgz": "https://o.example.com/a.tgz",
 		"oci://o.example.com/a:1.0.0": "oci://o.example.com/a:1.0.0", "oci://o.example.com/a/../b:1.0.0": "oci://o.example.com/b:1.0.0",
 		"oci://o.example.com/a%2fb:1.0.0": "", "oci://o.example.com/a:1?x": "",
 		"": "", "oci://o.example.com/a": "", "http://o.example.com/a.tgz": "", "https://u:p@o.example.com/a.tgz": "", "data:x": "", "%zz": "",

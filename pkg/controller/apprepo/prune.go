@@ -51,7 +51,8 @@ func (r *Reconciler) inUse(ctx context.Context) (used, error) {
 	out := used{}
 	for i := range all.Items {
 		is := &all.Items[i]
-		for _, name := range []string{is.Spec.AppID, is.Spec.AppVersionID, is.Labels[applicationv2.LabelApp], is.Labels[applicationv2.LabelVersion]} {
+		for _, name := range []string{is.Spec.AppID, is.Spec.AppVersionID, is.Labels[applicationv2.LabelApp],
+			is.Labels[applicationv2.LabelVersion]} {
 			out[name] = true
 		}
 	}

@@ -332,5 +332,6 @@ func entriesValid(bad []string) metav1.Condition {
 		return metav1.Condition{Type: v1alpha1.ConditionEntriesValid, Status: metav1.ConditionTrue, Reason: "Valid",
 			Message: "all entries were taken over"}
 	}
-	return metav1.Condition{Type: v1alpha1.ConditionEntriesValid, Status: metav1.ConditionFalse, Reason: "Invalid", Message: chart.LeftOut(bad)}
+	return metav1.Condition{Type: v1alpha1.ConditionEntriesValid, Status: metav1.ConditionFalse, Reason: "Invalid",
+		Message: chart.LeftOut(bad)}
 }

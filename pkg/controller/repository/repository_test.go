@@ -429,7 +429,8 @@ func TestABadRepositorySaysWhatIsWrong(t *testing.T) { // X17
 		t.Errorf("%+v", long.Status)
 	}
 	for spec, say := range map[string]string{
-		`{"url":"oci://registry.example.com/Charts"}`: "no name of a repository", `{"url":"https://ann:canary@example.com"}`: "spec.basicAuth", `{"url":"ftp://a"}`: "no http, https or oci URL",
+		`{"url":"oci://registry.example.com/Charts"}`: "no name of a repository",
+		`{"url":"https://ann:canary@example.com"}`:    "spec.basicAuth", `{"url":"ftp://a"}`: "no http, https or oci URL",
 		`{"url":"http://169.254.169.254/"}`: "metadata address", `{"url":"https://example.com","caBundle":"x"}`: "spec.caBundle",
 	} {
 		m.Patch(m.repo, `{"spec":`+spec+`}`)

@@ -320,7 +320,8 @@ func TestX32AChangeIsAPatch(t *testing.T) {
 func TestAnnotationsArePatchedWithoutThoseOfTheStore(t *testing.T) {
 	w := newWorld(t)
 	w.Expect(http.StatusOK, "ann", http.MethodPatch, "/workspaces/a/repos/of-a", `{"metadata":{"labels":{"kubesphere.io/workspace":"a"},"annotations":`+
-		`{"kubesphere.io/alias-name":"Al","kubesphere.io/description":"d","kubesphere.io/creator":"eve","application.kubesphere.io/req-user":"eve","kapis.dev/x":"y"}}}`)
+		`{"kubesphere.io/alias-name":"Al","kubesphere.io/description":"d","kubesphere.io/creator":"eve","application.kubesphere.io/req-user":"eve",`+
+		`"kapis.dev/x":"y"}}}`)
 	w.Expect(http.StatusOK, "ann", http.MethodPatch, "/workspaces/a/repos/of-a", `{"metadata":{"annotations":{"kubesphere.io/description":null,"none":null}}}`,
 		"Content-Type: application/merge-patch+json")
 	raw, _ := json.Marshal(w.Live("repos", "of-a")["metadata"])
@@ -339,7 +340,8 @@ func TestAnnotationsArePatchedWithoutThoseOfTheStore(t *testing.T) {
 
 func TestX32ARepoIsReadByHandAndRemoved(t *testing.T) {
 	w := newWorld(t)
-	for _, at := range []struct{ who, path string }{{"ann", "/workspaces/a/repos/of-a"}, {"admin", "/repos/of-b"}, {"admin", "/workspaces/system-workspace/repos/shared"}} {
+	for _, at := range []struct{ who, path string }{{"ann", "/workspaces/a/repos/of-a"}, {"admin", "/repos/of-b"},
+		{"admin", "/workspaces/system-workspace/repos/shared"}} {
 		if got := w.Expect(http.StatusOK, at.who, http.MethodPost, at.path+"/action", ""); got != `{"message":"success"}` {
 			t.Errorf("%s", got)
 		}
@@ -364,7 +366,8 @@ func TestAFewIndexesAreLookedAtAtOnce(t *testing.T) {
 	for range 2 {
 		<-w.held
 	}
-	if got := w.Expect(http.StatusServiceUnavailable, "ann", http.MethodPost, "/workspaces/a/repos?validate=true", body); !strings.Contains(got, "at this moment") {
+	got := w.Expect(http.StatusServiceUnavailable, "ann", http.MethodPost, "/workspaces/a/repos?validate=true", body)
+	if !strings.Contains(got, "at this moment") {
 		t.Errorf("%s", got)
 	}
 	w.Expect(http.StatusOK, "bob", http.MethodPost, "/workspaces/b/repos?validate=true", strings.Replace(body, "/hold", "", 1))

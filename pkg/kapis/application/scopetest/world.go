@@ -105,7 +105,8 @@ func Object(plural, name, workspace, state string, labels map[string]string) map
 	return o
 }
 
-// New returns a world with objects by their plural, or by the path of their list where they are of another group, before the routes that mount adds.
+// New returns a world with objects by their plural, or by the path of their list where they are of another group, before the routes that
+// mount adds.
 func New(t *testing.T, objects map[string][]map[string]any, mount func(*scope.Store, *restful.WebService)) *World {
 	t.Helper()
 	w := &World{t: t, Users: map[string]Rights{}, live: map[string]map[string]any{}, version: 10}
