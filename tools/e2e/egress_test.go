@@ -60,12 +60,15 @@ func asksElsewhere(ns, host string) []call {
 		{method: http.MethodPost, path: older + "/registry/verify", body: obj{"username": "a", "password": "b", "serverhost": host}},
 		{method: http.MethodPost, path: older + "/git/verify", body: obj{"remoteUrl": "http://" + host + "/app.git"}},
 		{method: http.MethodPost, path: older + "/git/verify", body: obj{"remoteUrl": "https://" + host + "/app.git"}},
+		{method: http.MethodPost, path: storeAPI + "/repos?validate=true", body: obj{"spec": obj{"url": "http://" + host}}},
+		{method: http.MethodPost, path: storeAPI + "/repos", body: obj{"metadata": obj{"name": "new"}, "spec": obj{"url": "https://" + host,
+			"credential": obj{"insecureSkipTLSVerify": true}}}},
 	}
 }
 
-// What a tenant may have this server ask are container registries and Git servers. Nothing of this machine and no metadata service is reached by
+// What a tenant may have this server ask are container registries, Git servers and repositories of charts. Nothing of this machine and no metadata service is reached by
 // them, however it is written and whatever a name resolves to: the address is refused when it is dialled. (Addresses of identity providers and of
-// webhooks are set by those who run the platform; nothing dials a Repo or a Cluster yet.)
+// webhooks are set by those who run the platform; nothing dials a Cluster yet.)
 func TestATenantReachesNothingOfThisMachine(t *testing.T) {
 	proves(t, "S20")
 	r, ns := recorded(t), newNamespace(t)

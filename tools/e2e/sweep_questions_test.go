@@ -60,8 +60,8 @@ func newSweep(t *testing.T) *sweep {
 		for _, p := range []string{"user", "username", "member", "workspacemember"} {
 			ids[p] = w.user
 		}
-		for _, p := range []string{"app", "attachment", "category", "job", "deployment", "daemonset", "statefulset", "revision", "component", "provider", "file", "name", "subpath", "label",
-			"extensionversion"} {
+		for _, p := range []string{"app", "attachment", "category", "repo", "job", "deployment", "daemonset", "statefulset", "revision", "component",
+			"provider", "file", "name", "subpath", "label", "extensionversion"} {
 			ids[p] = "none"
 		}
 		return ids
