@@ -74,7 +74,7 @@ func Read(raw []byte) (*Archive, error) {
 	if err := r.read(); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(r.out.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	r.out.sort()
 	return &r.out, nil
 }
 
