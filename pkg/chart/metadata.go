@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
@@ -73,6 +74,20 @@ type Extension struct {
 type Permissions struct {
 	// Cluster are rules for all namespaces, and Namespace those for its own.
 	Cluster, Namespace []rbacv1.PolicyRule
+}
+
+// annotationHookImage begins the annotations of a chart that name images to be run before and after an operation.
+const annotationHookImage = "executor-hook-image.kubesphere.io"
+
+// HookImages returns the images that a chart wants to run before and after an operation, in order.
+func (m *Metadata) HookImages() (out []string) {
+	for key, image := range m.Annotations {
+		if key == annotationHookImage || strings.HasPrefix(key, annotationHookImage+"/") {
+			out = append(out, image)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Metadata returns what Chart.yaml says.

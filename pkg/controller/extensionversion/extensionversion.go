@@ -3,11 +3,8 @@ package extensionversion
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"path"
-	"strings"
 	"sync"
 	"time"
 
@@ -35,8 +32,6 @@ const (
 	firstRetry, lastRetry = 30 * time.Second, 30 * time.Minute
 	// timeout bounds the read of a chart.
 	timeout = 2 * time.Minute
-	// maxIcon bounds an image of the chart that becomes a part of the object, in bytes.
-	maxIcon = 256 << 10
 )
 
 // Setup adds the controller to mgr.
@@ -188,24 +183,10 @@ func fill(v *v1alpha1.ExtensionVersion, is *chart.Extension, archive *chart.Arch
 	}
 	s := &v.Spec
 	s.Version, s.Category, s.Keywords, s.Home, s.Docs, s.Sources = is.Version, is.Category, is.Keywords, is.Home, is.Docs, is.Sources
-	s.DisplayName, s.Description, s.Provider, s.Icon = is.DisplayName, is.Description, is.Provider, icon(is.Icon, archive)
+	s.DisplayName, s.Description, s.Provider, s.Icon = is.DisplayName, is.Description, is.Provider, archive.Icon(is.Icon)
 	s.KubeVersion, s.KSVersion, s.Screenshots = is.KubeVersion, is.KSVersion, is.Screenshots
 	s.InstallationMode, s.Namespace, s.ExternalDependencies = is.InstallationMode, is.Namespace, is.ExternalDependencies
 	return nil
-}
-
-// icon returns an icon as pages show it: a URL stays one, and a file of the chart becomes a data URL. Anything else is none.
-func icon(text string, archive *chart.Archive) string {
-	if strings.HasPrefix(text, "data:image/") || strings.HasPrefix(text, "https://") || strings.HasPrefix(text, "http://") {
-		return text
-	}
-	media := map[string]string{".svg": "image/svg+xml", ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif",
-		".webp": "image/webp"}[strings.ToLower(path.Ext(text))]
-	raw, ok := archive.File(strings.TrimPrefix(path.Clean("/"+text), "/"))
-	if media == "" || !ok || len(raw) > maxIcon {
-		return ""
-	}
-	return "data:" + media + ";base64," + base64.StdEncoding.EncodeToString(raw)
 }
 
 // note writes why a chart can't be read. What was read of another one before stays.

@@ -5,16 +5,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart"
 	"kapis.dev/ks-apiserver/pkg/extension/permission"
 )
-
-// annotationHookImage begins the annotations of a chart that name images to be run before and after an operation.
-const annotationHookImage = "executor-hook-image.kubesphere.io"
 
 // RequestOf returns what the installation of a version by a plan may do, if it is approved: by its chart and by its values. A plan that
 // follows the recommended version is approved for every chart that asks for the same.
@@ -37,12 +32,7 @@ func RequestOf(plan *v1alpha1.InstallPlan, version *v1alpha1.ExtensionVersion, r
 	if err != nil {
 		return nil, nil, err
 	}
-	for key, image := range m.Annotations {
-		if key == annotationHookImage || strings.HasPrefix(key, annotationHookImage+"/") {
-			r.HookImages = append(r.HookImages, image)
-		}
-	}
-	slices.Sort(r.HookImages)
+	r.HookImages = m.HookImages()
 	return r, archive, nil
 }
 
