@@ -105,14 +105,15 @@ func (p *program) command() *cobra.Command {
 	}
 	cmd.SetOut(p.out)
 	cmd.SetErr(p.tell)
-	cmd.AddCommand(p.loginCommand(), p.logoutCommand(), p.whoamiCommand(), p.kubeconfigCommand(), p.tokenCommand(), p.getCommand(), &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			enc := json.NewEncoder(p.out)
-			enc.SetIndent("", "  ")
-			return enc.Encode(version.Get())
-		},
-	})
+	cmd.AddCommand(p.loginCommand(), p.logoutCommand(), p.whoamiCommand(), p.kubeconfigCommand(), p.tokenCommand(), p.getCommand(),
+		p.extensionCommand(), &cobra.Command{
+			Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error {
+				enc := json.NewEncoder(p.out)
+				enc.SetIndent("", "  ")
+				return enc.Encode(version.Get())
+			},
+		})
 	return cmd
 }
 
