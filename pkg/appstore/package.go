@@ -31,6 +31,8 @@ const (
 // FileYAML is the name of the one file of an application that is no chart.
 const FileYAML = "all.yaml"
 
+const fileChart = "Chart.yaml"
+
 // Package is what the package of a version says of it.
 type Package struct {
 	Name, Version, Home, Description, Icon string
@@ -59,22 +61,22 @@ func ReadChart(raw []byte) (*Package, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, ok := archive.File("Chart.yaml")
+	text, ok := archive.File(fileChart)
 	switch {
 	case !ok:
-		return nil, errors.New("the chart has no Chart.yaml")
+		return nil, fmt.Errorf("the chart has no %s", fileChart)
 	case len(text) > maxChartYAML:
-		return nil, fmt.Errorf("Chart.yaml has more than %d KiB", maxChartYAML>>10)
+		return nil, fmt.Errorf("%s has more than %d KiB", fileChart, maxChartYAML>>10)
 	}
 	is := &chartYAML{}
 	if err := yaml.Unmarshal(text, is); err != nil {
-		return nil, errors.New("Chart.yaml is no YAML of a chart")
+		return nil, fmt.Errorf("%s is no YAML of a chart", fileChart)
 	}
 	if err := CheckName(is.Name); err != nil {
-		return nil, fmt.Errorf("Chart.yaml: %w", err)
+		return nil, fmt.Errorf("%s: %w", fileChart, err)
 	}
 	if _, err := semver.NewVersion(is.Version); err != nil || len(is.Version) > maxNameLength {
-		return nil, fmt.Errorf("Chart.yaml: version is %.100q, which is no semantic version such as 1.0.0", is.Version)
+		return nil, fmt.Errorf("%s: version is %.100q, which is no semantic version such as 1.0.0", fileChart, is.Version)
 	}
 	out := &Package{Name: is.Name, Version: is.Version, Home: cut(is.Home), Description: cut(is.Description), Icon: is.Icon,
 		Maintainers: is.Maintainers[:min(len(is.Maintainers), maxMaintainer)], Files: archive.Files}
@@ -114,8 +116,11 @@ func definitions(f chart.File, out *Package) error {
 				} `json:"versions"`
 			} `json:"spec"`
 		}
-		if err := yaml.Unmarshal(text, &d); err != nil || d.Kind != "CustomResourceDefinition" {
-			return nil // what it is, is for the installation to say
+		if err := yaml.Unmarshal(text, &d); err != nil {
+			return errors.New("it is no YAML of a kind")
+		}
+		if d.Kind != "CustomResourceDefinition" {
+			return nil
 		}
 		for _, v := range d.Spec.Versions {
 			if !v.Storage {

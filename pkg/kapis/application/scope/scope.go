@@ -28,8 +28,9 @@ import (
 const (
 	// SystemWorkspace is the workspace of objects that are of no other.
 	SystemWorkspace = "system-workspace"
-	// LabelWorkspace and LabelNamespace say which workspace, and for releases which namespace, an object is of.
+	// LabelWorkspace is the label of the workspace that an object is of.
 	LabelWorkspace = plan.WorkspaceLabel
+	// LabelNamespace is the label of the namespace that a release is in.
 	LabelNamespace = "kubesphere.io/namespace"
 
 	tenantGroup, tenantVersion = "tenant.kubesphere.io", "v1beta1"
