@@ -60,3 +60,15 @@ func TestX29YAMLIsOfObjects(t *testing.T) {
 		}
 	}
 }
+
+func FuzzPackages(f *testing.F) {
+	f.Add([]byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"))
+	f.Add([]byte("a: &a [*a]\n---\n"))
+	f.Add(charttest.Pack(f, "shop", map[string]string{"Chart.yaml": "name: shop\nversion: 1.0.0\n", "crds/a.yaml": "kind: CustomResourceDefinition\n"}))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		_ = appstore.CheckYAML(raw)
+		if p, err := appstore.ReadChart(raw); err == nil && (appstore.CheckName(p.Name) != nil || p.Version == "") {
+			t.Errorf("%q %q", p.Name, p.Version)
+		}
+	})
+}

@@ -220,7 +220,7 @@ func route(t *testing.T, v visitor, methods []string, path string) []question {
 func (w *sweep) routed(v visitor, methods []string, path string, k kind) []question {
 	switch {
 	case !k.listed, strings.HasPrefix(path, "/kapi/") && k.Group != "", strings.HasPrefix(path, "/kapis/{group}") && k.Group == "",
-		slices.ContainsFunc([]string{"iam", "tenant", "cluster", "gateway"}, func(own string) bool {
+		slices.ContainsFunc([]string{"iam", "tenant", "cluster", "gateway", "application"}, func(own string) bool {
 			return strings.HasPrefix(path, "/kapis/"+own+".") && k.Group != own+".kubesphere.io"
 		}),
 		strings.Contains(path, "/namespaces/{namespace}") && !k.namespaced:
