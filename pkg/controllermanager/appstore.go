@@ -34,6 +34,7 @@ func appStore(cfg *config.Config) []controller {
 			}
 			return application.SetupVersions(ctx, mgr, file.NewConfigMaps(kube.CoreV1()))
 		}},
+		{application.AttachmentName, kinds("Application"), application.SetupAttachments},
 		{application.CategoryName, kinds("Application", "Category"), application.SetupCategories},
 	}
 }

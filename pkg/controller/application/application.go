@@ -26,9 +26,10 @@ import (
 
 // The controllers' names.
 const (
-	Name         = "application"
-	VersionName  = "applicationversion"
-	CategoryName = "applicationcategory"
+	Name           = "application"
+	VersionName    = "applicationversion"
+	CategoryName   = "applicationcategory"
+	AttachmentName = "applicationattachment"
 )
 
 // Setup adds the controller of Applications to mgr.

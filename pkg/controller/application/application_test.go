@@ -244,3 +244,32 @@ func TestX39FinalizersOfExistingInstallationsKeepNothing(t *testing.T) {
 		t.Error("something stays")
 	}
 }
+
+func TestX36ImagesThatNobodyNamesGo(t *testing.T) {
+	image := func(name, namespace string, age time.Duration, labels map[string]string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, UID: types.UID("u-" + name), Labels: labels,
+			CreationTimestamp: metav1.NewTime(now().Add(-age))}}
+	}
+	is, day := map[string]string{v2.LabelAttachment: "image"}, 25*time.Hour
+	a := app("a", v2.RepoUpload, "", "")
+	a.Spec.Attachments, a.Spec.Icon = []string{"named"}, "icon"
+	const ours = "extension-openpitrix"
+	all := []*corev1.ConfigMap{image("named", ours, day, is), image("icon", ours, day, is), image("new", ours, time.Hour, is),
+		image("package", ours, day, nil), image("other", "default", day, is), image("unnamed", ours, day, is)}
+	w := newWorld(t, a)
+	for _, m := range all {
+		w.Create(m)
+	}
+	c := &application.Attachments{Client: w.Client, Live: w.Client, Now: now}
+	if err := c.Collect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all {
+		if there := w.Has(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace}}); there == (m.Name == "unnamed") {
+			t.Errorf("%s: it is there: %t", m.Name, there)
+		}
+	}
+	if n := w.Written(func() { _ = c.Collect(t.Context()) }); n != 0 {
+		t.Errorf("%d writes with nothing to do", n)
+	}
+}

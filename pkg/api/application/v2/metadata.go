@@ -12,6 +12,8 @@ const (
 	LabelType = GroupName + "/app-type"
 	// LabelCategory is the Category of an Application.
 	LabelCategory = GroupName + "/app-category-name"
+	// LabelAttachment is set on files that are attachments, and no packages.
+	LabelAttachment = GroupName + "/attachment"
 	// LabelRelease is set on the objects of a release: its name.
 	LabelRelease = GroupName + "/app-release-name"
 

@@ -166,7 +166,8 @@ func TestX28AnUploadIsInTheWorkspaceOfThePath(t *testing.T) {
 	}
 	v := object[v2.ApplicationVersion](t, w.Live("applicationversions", info.VersionID))
 	if v.Labels[scope.LabelWorkspace] != "c" || v.Labels[v2.LabelApp] != info.AppID || v.Spec.VersionName != "2.0.0+b" ||
-		v.Spec.Digest != chart.Digest(content) || v.Status.State != "draft" || v.Status.UserName != "new" {
+		v.Spec.Digest != chart.Digest(content) ||
+		!slices.Equal(v.Finalizers, []string{v2.FinalizerFiles}) || v.Status.State != "draft" || v.Status.UserName != "new" {
 		t.Errorf("%+v", v)
 	}
 	if k := f[info.VersionID]; !bytes.Equal(k.content, content) || k.labels[scope.LabelWorkspace] != "c" {

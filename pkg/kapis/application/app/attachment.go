@@ -21,8 +21,6 @@ import (
 )
 
 const (
-	// labelAttachment marks the files that are attachments, and no packages.
-	labelAttachment = v2.GroupName + "/attachment"
 	// lengthOfID is how many random letters an id has: nobody finds one by trying.
 	lengthOfID = 24
 	// maxDeleted bounds the attachments of one request.
@@ -79,7 +77,7 @@ func (h *images) attach(r *restful.Request) (any, error) {
 			return nil, status.Errorf(http.StatusUnsupportedMediaType, "the file is no image: %s are taken", strings.Join(imageTypes, ", "))
 		}
 		id := rand.String(lengthOfID)
-		labels := map[string]string{scope.LabelWorkspace: scope.Target(r), labelAttachment: "image"}
+		labels := map[string]string{scope.LabelWorkspace: scope.Target(r), v2.LabelAttachment: "image"}
 		if err := h.files.Put(r.Request.Context(), id, labels, content); err != nil {
 			return nil, err
 		}
@@ -102,7 +100,7 @@ func (h *images) workspaceOfAttachment(r *restful.Request, id string) (string, e
 		return "", apierrors.NewNotFound(attachments, id)
 	case err != nil:
 		return "", err
-	case labels[labelAttachment] == "" && (labels[v2.LabelApp] != "" || labels[scope.LabelWorkspace] != ""): // a package
+	case labels[v2.LabelAttachment] == "" && (labels[v2.LabelApp] != "" || labels[scope.LabelWorkspace] != ""): // a package
 		return "", apierrors.NewNotFound(attachments, id)
 	}
 	return scope.WorkspaceOf(labels), nil

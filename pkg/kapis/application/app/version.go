@@ -157,6 +157,7 @@ func (h *Handler) addVersion(r *restful.Request, a *v2.Application, p *appstore.
 	v := &v2.ApplicationVersion{ObjectMeta: metav1.ObjectMeta{Name: appstore.VersionName(a.Name, p.Version), Labels: map[string]string{
 		v2.LabelApp: a.Name, v2.LabelRepo: v2.RepoUpload, v2.LabelType: a.Spec.AppType, scope.LabelWorkspace: scope.WorkspaceOf(a.Labels),
 	}}}
+	v.Finalizers = []string{v2.FinalizerFiles} // from the beginning, so that no package is left
 	h.describe(v, a.Spec.AppType, p, content)
 	v, err := scope.Versions.Create(h.Store, r, v)
 	if err != nil {
