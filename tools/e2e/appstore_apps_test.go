@@ -49,7 +49,19 @@ func storeChart(t *testing.T, name, version string) []byte {
 	})
 }
 
-// newStoreMember returns a user with all rights to applications in a workspace, and what else rules say.
+// isGone waits until kube-apiserver has no object at a path.
+func isGone(t *testing.T, path string) {
+	t.Helper()
+	eventually(t, path+" is gone", func(ctx context.Context) error {
+		_, err := kubeClient(t).RESTClient().Get().AbsPath(path).DoRaw(ctx)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("it is there: %v", err)
+	})
+}
+
+// newStoreMember returns a user with all rights to applications in a workspace.
 func newStoreMember(t *testing.T, ws string) caller {
 	t.Helper()
 	a, name, role := admin(t), unique("author"), ws+"-author"
@@ -187,13 +199,15 @@ func TestAnApplicationIsUploadedReviewedAndDeleted(t *testing.T) {
 			t.Errorf("what is allowed: %v", err)
 		}
 		for what, err := range map[string]error{
-			"another workspace":        patch("applications", made.AppID, `{"metadata":{`+signed+`,"labels":{"kubesphere.io/workspace":"`+other+`"}}}`),
-			"a finalizer":              patch("applications", made.AppID, `{"metadata":{`+signed+`,"finalizers":["example.com/x"]}}`),
-			"an owner":                 patch("applications", made.AppID, `{"metadata":{`+signed+`,"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"x","uid":"x"}]}}`),
+			"another workspace": patch("applications", made.AppID, `{"metadata":{`+signed+`,"labels":{"kubesphere.io/workspace":"`+other+`"}}}`),
+			"a finalizer":       patch("applications", made.AppID, `{"metadata":{`+signed+`,"finalizers":["example.com/x"]}}`),
+			"an owner": patch("applications", made.AppID, `{"metadata":{`+signed+
+				`,"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"x","uid":"x"}]}}`),
 			"another author":           patch("applications", made.AppID, `{"metadata":{"annotations":{"application.kubesphere.io/req-user":"admin"}}}`),
 			"content that is reviewed": patch("applicationversions", made.VersionID, `{"metadata":{`+signed+`},"spec":{"digest":"0"}}`),
 			"a Secret": func() error {
-				_, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace("kubesphere-system").List(t.Context(), metav1.ListOptions{})
+				secrets := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace("kubesphere-system")
+				_, err := secrets.List(t.Context(), metav1.ListOptions{})
 				return err
 			}(),
 		} {
@@ -224,6 +238,15 @@ func TestAnApplicationIsUploadedReviewedAndDeleted(t *testing.T) {
 		eventually(t, "it is deleted", author.is(http.StatusOK, http.MethodDelete, at+"/"+id))
 	})
 
+	step(t, "a version that is deleted at once leaves no package", func(t *testing.T) {
+		body, header := storeForm(t, storeChart(t, chartName, "1.1.0"), obj{})
+		next := decode[struct{ VersionID string }](t, author.must(t, http.StatusOK, http.MethodPost, app+"/versions", body, header).body).VersionID
+		stored(t, storeFile+"/"+next)
+		author.must(t, http.StatusOK, http.MethodDelete, app+"/versions/"+next, nil)
+		isGone(t, storeKube+"/applicationversions/"+next)
+		isGone(t, storeFile+"/"+next)
+	})
+
 	step(t, "it is suspended and deleted, with all that it has", func(t *testing.T) {
 		author.must(t, http.StatusConflict, http.MethodDelete, app, nil)
 		a.must(t, http.StatusOK, http.MethodPost, storeAPI+"/apps/"+made.AppID+"/action", obj{"state": "suspended"})
@@ -238,14 +261,9 @@ func TestAnApplicationIsUploadedReviewedAndDeleted(t *testing.T) {
 		strangerSeesNothing(t)
 		stored(t, storeFile+"/"+made.VersionID)
 		author.must(t, http.StatusOK, http.MethodDelete, app, nil)
-		for _, path := range []string{storeKube + "/applications/" + made.AppID, storeKube + "/applicationversions/" + made.VersionID, storeFile + "/" + made.VersionID} {
-			eventually(t, path+" is gone", func(ctx context.Context) error {
-				_, err := kubeClient(t).RESTClient().Get().AbsPath(path).DoRaw(ctx)
-				if apierrors.IsNotFound(err) {
-					return nil
-				}
-				return fmt.Errorf("it is there: %v", err)
-			})
+		for _, path := range []string{storeKube + "/applications/" + made.AppID, storeKube + "/applicationversions/" + made.VersionID,
+			storeFile + "/" + made.VersionID} {
+			isGone(t, path)
 		}
 		eventually(t, "it counts no more", func(ctx context.Context) error {
 			r, err := a.do(ctx, http.MethodGet, storeAPI+"/categories/"+category, nil)
