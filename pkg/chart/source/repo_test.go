@@ -15,6 +15,7 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -294,4 +295,25 @@ func TestAPackageIsReadOnceADigest(t *testing.T) {
 	if _, err := packages.Get(t.Context(), stolen); err != nil {
 		t.Errorf("a failure stays: %v", err)
 	}
+}
+
+// X32: whatever people write as a URL, no user and no password stay in it, and none is in what is said of it.
+func FuzzURLsOfRepos(f *testing.F) {
+	for _, seed := range []string{"https://ann:canary@charts.example.com/a", "http://:canary@[::1]:80", "https://canary@@a", "//ann:canary@a", "https://a%40b"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		spec := applicationv2.RepoSpec{URL: text}
+		moved := source.WithoutUserinfo(&spec)
+		if u, err := url.Parse(spec.URL); moved && (err != nil || u.User != nil) {
+			t.Errorf("%q becomes %q", text, spec.URL)
+		}
+		_, err := source.AccessOfRepo(&applicationv2.Repo{Spec: spec})
+		if err != nil && strings.Contains(spec.Credential.Password, "canary") && strings.Contains(err.Error(), "canary") {
+			t.Errorf("%q is told: %v", text, err)
+		}
+		if err == nil && !source.SameAddress(spec.URL, spec.URL) {
+			t.Errorf("%q is not itself", spec.URL)
+		}
+	})
 }
