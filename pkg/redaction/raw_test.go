@@ -113,6 +113,8 @@ func TestWhatReadsUnredactedObjectsIsListed(t *testing.T) {
 			"pkg/extension/upstream.go":              "asks backends of extensions, which have no object of ours",
 			"pkg/extension/bundle.go":                "reads a file of a bundle",
 			"pkg/chart/source/source.go":             "reads charts and indexes of chart repositories",
+			"pkg/chart/source/registry.go":           "reads charts of container registries",
+			"pkg/apiserver/backends/documents.go":    "reads the OpenAPI documents of backends",
 			"pkg/proxy/backend/backend.go":           "passes on what a backend answers",
 			"pkg/controller/extension/controller.go": "asks whether a backend answers",
 		},
