@@ -30,7 +30,7 @@ finalized() {
     awk '{
       others = ""; ours = 0
       for (i = 2; i <= NF; i++) {
-        if ($i ~ /^finalizers\.kubesphere\.io\// || $i == "finalizer.cluster.kubesphere.io" || $i ~ /^(categories|storeCleanFinalizer)\.application\.kubesphere\.io$/ || $i ~ /^kubesphere\.io\/(cascading-deletion|(installplan|extension|repository)-protection)$/) ours = 1
+        if ($i ~ /^finalizers\.kubesphere\.io\// || $i == "finalizer.cluster.kubesphere.io" || $i ~ /^(categories|helmrelease|storeCleanFinalizer)\.application\.kubesphere\.io$/ || $i ~ /^kubesphere\.io\/(cascading-deletion|(installplan|extension|repository)-protection)$/) ours = 1
         else others = others (others == "" ? "" : ",") "\"" $i "\""
       }
       if (ours) print others "\t" $1

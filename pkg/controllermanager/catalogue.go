@@ -19,11 +19,12 @@ import (
 	"kapis.dev/ks-apiserver/pkg/controller/installplan"
 	"kapis.dev/ks-apiserver/pkg/controller/repository"
 	"kapis.dev/ks-apiserver/pkg/egress"
+	"kapis.dev/ks-apiserver/pkg/helm"
 	"kapis.dev/ks-apiserver/pkg/version"
 )
 
 // catalogue returns the controllers of the catalogue of extensions, which the host of a fleet has.
-func catalogue(cfg *config.Config) []controller {
+func catalogue(cfg *config.Config, executor *helm.Executor) []controller {
 	if host(cfg) == "" {
 		return nil
 	}
@@ -44,7 +45,7 @@ func catalogue(cfg *config.Config) []controller {
 				if err != nil {
 					return err
 				}
-				return installplan.Setup(ctx, mgr, installation(cfg, charts(from, kube)))
+				return installplan.Setup(ctx, mgr, installation(cfg, executor, charts(from, kube)))
 			}},
 		{controllercatalogue.ExtensionName, catalogueKinds("Extension", "ExtensionVersion", "InstallPlan"),
 			func(ctx context.Context, mgr manager.Manager) error {

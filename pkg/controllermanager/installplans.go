@@ -16,11 +16,16 @@ import (
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
+// newExecutor returns what runs operations on Helm releases. There is one, so that its bounds hold for extensions and applications
+// together.
+func newExecutor(cfg *config.Config) *helm.Executor {
+	return helm.New(helm.Options{Timeout: time.Duration(cfg.HelmExecutor.Timeout), HistoryMax: cfg.HelmExecutor.HistoryMax})
+}
+
 // installation returns what the controller of InstallPlans needs.
-func installation(cfg *config.Config, charts installplan.Charts) installplan.Options {
+func installation(cfg *config.Config, executor *helm.Executor, charts installplan.Charts) installplan.Options {
 	return installplan.Options{
-		Helm:   helm.New(helm.Options{Timeout: time.Duration(cfg.HelmExecutor.Timeout), HistoryMax: cfg.HelmExecutor.HistoryMax}),
-		Charts: charts,
+		Helm: executor, Charts: charts,
 		Settings: installplan.Settings{
 			ImageRegistry: cfg.Extension.ImageRegistry, NodeSelector: cfg.Extension.Nodes(), Ingress: cfg.Extension.Ingress.Values(),
 		},

@@ -147,11 +147,12 @@ func assemble(ctx context.Context, mgr manager.Manager, hooks *webhooks, cfg *co
 	if err != nil {
 		return nil, err
 	}
+	executor := newExecutor(cfg)
 	list, err := choose(append(controllers(writer, lag, host(cfg), logins{
 		unlock: time.Duration(a.AuthenticateRateLimiterDuration), retention: time.Duration(a.LoginHistoryRetentionPeriod),
 		most: a.LoginHistoryMaximumEntries,
-	}), slices.Concat(certificates, routers, extensions(cfg), catalogue(cfg), appRepos(cfg), appStore(cfg),
-		[]controller{aggregated(cfg)})...), o.Controllers)
+	}), slices.Concat(certificates, routers, extensions(cfg), catalogue(cfg, executor),
+		appRepos(cfg), appStore(cfg), applicationReleases(cfg, executor), []controller{aggregated(cfg)})...), o.Controllers)
 	if err != nil {
 		return nil, err
 	}

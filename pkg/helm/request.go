@@ -67,7 +67,8 @@ type Request struct {
 	SkipHooks bool `json:"skipHooks,omitempty"`
 	// Orphan lets Uninstall delete the records alone, and leave the objects.
 	Orphan bool `json:"orphan,omitempty"`
-	// ManifestDigest is Release.ManifestDigest as it was noted; where it is set, Uninstall refuses a record that has another manifest.
+	// ManifestDigest is Release.ManifestDigest as it was noted; where it is set, Apply and Uninstall refuse a record that has another
+	// manifest.
 	ManifestDigest string `json:"manifestDigest,omitempty"`
 	// Cluster is where the release is, for all but Validate.
 	Cluster Connection `json:"cluster"`

@@ -151,6 +151,9 @@ func (o *operation) apply(ctx context.Context) (*helm.Result, error) {
 	if n := len(all); n > 0 && r.ID != "" && all[n-1].Info.Status == "deployed" && view(all[n-1]).ID == r.ID {
 		return &helm.Result{Release: view(all[n-1]), Unchanged: true}, nil
 	}
+	if want := r.ManifestDigest; want != "" && (len(all) == 0 || digest(all[len(all)-1].Manifest) != want) {
+		return nil, o.changedRecord()
+	}
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
@@ -237,6 +240,12 @@ func (o *operation) outcome(before int, failure error) (*helm.Result, error) {
 	result := o.newest(all)
 	result.RolledBack = true
 	return result, failure
+}
+
+// changedRecord is the error of an operation whose record is not the one that it was asked to work on.
+func (o *operation) changedRecord() error {
+	return fault(helm.ReasonInvalid, "the record of the release %s was changed by somebody else: its manifest is not the one that was noted",
+		o.Request.Name)
 }
 
 func (o *operation) newest(all []*release.Release) *helm.Result {

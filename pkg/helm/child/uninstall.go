@@ -30,8 +30,7 @@ func (o *operation) uninstall() (*helm.Result, error) {
 	}
 	newest := all[len(all)-1]
 	if want := o.Request.ManifestDigest; want != "" && want != digest(newest.Manifest) {
-		return o.newest(all), fault(helm.ReasonInvalid,
-			"the record of the release %s was changed by somebody else: its manifest is not the one that was noted", o.Request.Name)
+		return o.newest(all), o.changedRecord()
 	}
 	o.lines.phase(helm.PhaseApplying)
 	if o.Request.Orphan {

@@ -5,6 +5,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// Labels of a release besides those of the store: where it is installed.
+const (
+	// LabelCluster and LabelNamespace are the cluster and the namespace of a release.
+	LabelCluster   = "kubesphere.io/cluster"
+	LabelNamespace = "kubesphere.io/namespace"
+	// LabelWorkspace is the workspace of that namespace.
+	LabelWorkspace = "kubesphere.io/workspace"
+)
+
+const (
+	// AnnotationCreator is who made a release.
+	AnnotationCreator = "kubesphere.io/creator"
+	// AnnotationRetry repeats an operation that failed, whenever its value changes.
+	AnnotationRetry = "kapis.dev/retry"
+	// FinalizerRelease holds a release until what it installed is removed.
+	FinalizerRelease = "helmrelease.application.kubesphere.io"
+)
+
 // ApplicationRelease is an application that is installed. Its labels say where.
 //
 // +kubebuilder:object:root=true

@@ -1,0 +1,165 @@
+package apprelease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	"kapis.dev/ks-apiserver/pkg/appstore/release"
+	"kapis.dev/ks-apiserver/pkg/helm"
+)
+
+// removals is when a removal that failed is repeated. The last ones run no hooks, and the one after them leaves what is there.
+var removals = []time.Duration{5 * time.Second, 15 * time.Second, 30 * time.Second, 30 * time.Second}
+
+// hooksUntil is how many removals of a release run the hooks of its chart.
+const hooksUntil = 2
+
+// removal is one attempt to remove what a release installed.
+type removal struct {
+	release   *v2.ApplicationRelease
+	inventory *release.Inventory
+	// as is the author, or somebody without rights where there is none any more, which hooks says.
+	as    *author
+	hooks bool
+	// leave says that nothing is removed but Helm's records.
+	leave bool
+}
+
+// remove removes what a release installed, and then lets it go.
+func (r *Reconciler) remove(ctx context.Context, w *writer) (reconcile.Result, error) {
+	rel, s := w.release, &w.release.Status
+	if !controllerutil.ContainsFinalizer(rel, v2.FinalizerRelease) {
+		return reconcile.Result{}, nil
+	}
+	const id = "remove"
+	if s.State != v2.ReleaseDeleting {
+		r.enter(s, v2.ReleaseDeleting, "")
+		if err := w.write(ctx); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	attempt := r.failed(rel.Name, id)
+	kept, err := r.uninstall(ctx, rel, attempt)
+	if ctx.Err() != nil {
+		return reconcile.Result{}, ctx.Err()
+	}
+	if err != nil {
+		klog.ErrorS(err, "remove an application", "release", rel.Name, "attempt", attempt)
+		r.enter(s, v2.ReleaseDeleting, "it is not removed yet: "+err.Error())
+		if err := w.write(ctx); err != nil {
+			return reconcile.Result{}, err
+		}
+		return reconcile.Result{RequeueAfter: removals[min(attempt, len(removals)-1)]}, nil
+	}
+	if len(kept) > 0 {
+		r.event(rel, corev1.EventTypeWarning, "Kept", "left in the cluster: "+strings.Join(kept, "; "))
+	}
+	m, err := (&release.Inventory{}).ConfigMap(rel)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.Client.Delete(ctx, m); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("remove the inventory of the release %s: %w", rel.Name, err)
+	}
+	r.succeeded(rel.Name)
+	controllerutil.RemoveFinalizer(rel, v2.FinalizerRelease)
+	return reconcile.Result{}, w.writeFinalizers(ctx)
+}
+
+// uninstall removes what a release installed, and returns what is left of it.
+func (r *Reconciler) uninstall(ctx context.Context, rel *v2.ApplicationRelease, attempt int) (kept []string, err error) {
+	u := &removal{release: rel.DeepCopy(), hooks: attempt < hooksUntil, leave: attempt >= len(removals)}
+	if u.inventory, err = r.inventory(ctx, rel); err != nil {
+		return nil, err
+	}
+	if u.as, err = r.author(ctx, rel); isForbidden(err) {
+		u.as, u.hooks = reader, false
+	} else if err != nil {
+		return nil, err
+	}
+	i := u.inventory
+	if i != nil { // whatever the labels say by now
+		metav1.SetMetaDataLabel(&u.release.ObjectMeta, v2.LabelNamespace, i.Namespace)
+	}
+	switch {
+	case i != nil && i.Type != v2.TypeHelm:
+		return r.removeObjects(ctx, u)
+	case i != nil || isAdopted(&rel.Status):
+		return r.removeChart(ctx, u)
+	}
+	return nil, nil // nothing was installed
+}
+
+// removeChart removes a Helm release.
+func (r *Reconciler) removeChart(ctx context.Context, u *removal) (kept []string, err error) {
+	rel := u.release
+	found, err := r.record(ctx, rel, u.as)
+	if err != nil || found == nil {
+		return nil, err
+	}
+	objects, err := r.objectsOf(rel, found.Objects)
+	if err != nil {
+		return nil, err
+	}
+	run := func(as *author) error {
+		request, err := r.request(rel, as, helm.Uninstall)
+		if err != nil {
+			return err
+		}
+		request.SkipHooks, request.Orphan, request.ManifestDigest = !u.hooks, u.leave, found.Release.ManifestDigest
+		result, err := r.Helm.Run(ctx, request, nil)
+		if result != nil {
+			kept = result.Kept
+		}
+		return err
+	}
+	if u.leave {
+		for _, o := range objects[:min(len(objects), release.MaxObjects)] {
+			kept = append(kept, o.String())
+		}
+		named := kept
+		err := run(u.as)
+		return named, err
+	}
+	// Rights are lent for what the platform knows to be the release's, and for no record that somebody else has written.
+	if i := u.inventory; i == nil || i.ManifestDigest != found.Release.ManifestDigest && i.Operation == "" {
+		return kept, run(u.as)
+	}
+	err = r.withRights(ctx, u, objects, run)
+	return kept, err
+}
+
+// removeObjects removes the objects of a release of YAML documents.
+func (r *Reconciler) removeObjects(ctx context.Context, u *removal) (kept []string, err error) {
+	if u.leave {
+		for _, o := range u.inventory.Objects {
+			kept = append(kept, o.String())
+		}
+		return kept, nil
+	}
+	err = r.withRights(ctx, u, u.inventory.Objects, func(as *author) error {
+		objects, err := r.As(as.user, as.groups)
+		if err != nil {
+			return err
+		}
+		var failed []error
+		for _, o := range u.inventory.Objects {
+			if err := removeObject(ctx, objects, u.release, o); err != nil {
+				failed = append(failed, err)
+			}
+		}
+		return errors.Join(failed...)
+	})
+	return nil, err
+}
