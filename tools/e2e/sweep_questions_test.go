@@ -56,11 +56,12 @@ func newSweep(t *testing.T) *sweep {
 			"config":           "theme",
 			"resourcequota":    w.workspace,
 			"gateway":          "kubesphere-router-" + w.namespace,
+			"application":      w.workspace + sweptRelease,
 		}
 		for _, p := range []string{"user", "username", "member", "workspacemember"} {
 			ids[p] = w.user
 		}
-		for _, p := range []string{"app", "attachment", "category", "repo", "job", "deployment", "daemonset", "statefulset", "revision", "component",
+		for _, p := range []string{"app", "attachment", "category", "crname", "repo", "job", "deployment", "daemonset", "statefulset", "revision", "component",
 			"provider", "file", "name", "subpath", "label", "extensionversion"} {
 			ids[p] = "none"
 		}

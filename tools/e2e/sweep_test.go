@@ -243,6 +243,7 @@ func newTenant(t *testing.T, name string) tenant {
 		}
 		return err
 	})
+	newSweptRelease(t, w)
 	eventually(t, "kube-apiserver knows the admin of "+name, w.is(http.StatusOK, http.MethodGet, "/apis/apps/v1/namespaces/"+w.namespace+"/deployments"))
 	eventually(t, "the admin of "+name+" sees his pod", w.has("/kapi/v1/namespaces/"+w.namespace+"/pods", w.pod))
 	return w

@@ -13,6 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/chart/source"
 	"kapis.dev/ks-apiserver/pkg/kapis/application/app"
+	"kapis.dev/ks-apiserver/pkg/kapis/application/release"
 	"kapis.dev/ks-apiserver/pkg/kapis/application/repo"
 	"kapis.dev/ks-apiserver/pkg/kapis/application/scope"
 	"kapis.dev/ks-apiserver/pkg/resource"
@@ -24,6 +25,8 @@ type Options struct {
 	Resources *resource.Service
 	// AsCaller writes as the caller.
 	AsCaller caller.Client
+	// Host is the name of the host cluster, in which applications are installed.
+	Host string
 	// Client keeps the files of applications, and reads the credentials of repositories, as this server itself.
 	Client kubernetes.Interface
 	// Charts reads repositories.
@@ -42,5 +45,6 @@ func WebService(o Options) *restful.WebService {
 		return repo.Package(ctx, packages, v)
 	}
 	apps.Routes(ws)
+	(&release.Handler{Store: store, Host: o.Host}).Routes(ws)
 	return ws
 }

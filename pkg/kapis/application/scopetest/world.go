@@ -45,14 +45,16 @@ type discovery struct{}
 func (discovery) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGroupList,
 	map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
 	groups, lists := &metav1.APIGroupList{}, map[schema.GroupVersion]*metav1.APIResourceList{}
-	for gv, kinds := range map[schema.GroupVersion][]string{v2.SchemeGroupVersion: plurals, {Version: "v1"}: {"namespaces", "events"}} {
+	for gv, kinds := range map[schema.GroupVersion][]string{v2.SchemeGroupVersion: plurals, {Version: "v1"}: {"namespaces", "events", "configmaps"},
+		{Group: "apiextensions.k8s.io", Version: "v1"}: {"customresourcedefinitions"}} {
 		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
 		groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: v,
 			Versions: []metav1.GroupVersionForDiscovery{v}})
 		lists[gv] = &metav1.APIResourceList{}
 		for _, p := range kinds {
-			lists[gv].APIResources = append(lists[gv].APIResources, metav1.APIResource{Name: p, Kind: p, Namespaced: p == "events",
-				Verbs: metav1.Verbs{"get", "list", "watch", "create", "patch", "delete"}})
+			lists[gv].APIResources = append(lists[gv].APIResources, metav1.APIResource{Name: p, Kind: p,
+				Namespaced: p == "events" || p == "configmaps",
+				Verbs:      metav1.Verbs{"get", "list", "watch", "create", "patch", "delete"}})
 		}
 	}
 	return groups, lists, nil, nil
@@ -105,8 +107,7 @@ func Object(plural, name, workspace, state string, labels map[string]string) map
 	return o
 }
 
-// New returns a world with objects by their plural, or by the path of their list where they are of another group, before the routes that
-// mount adds.
+// New returns a world with objects by their plural, or by their path at kube-apiserver, before the routes that mount adds.
 func New(t *testing.T, objects map[string][]map[string]any, mount func(*scope.Store, *restful.WebService)) *World {
 	t.Helper()
 	w := &World{t: t, Users: map[string]Rights{}, live: map[string]map[string]any{}, version: 10}
@@ -117,11 +118,11 @@ func New(t *testing.T, objects map[string][]map[string]any, mount func(*scope.St
 			if err != nil {
 				t.Fatal(err)
 			}
+			path := kubeRoot + plural
 			if strings.HasPrefix(plural, "/") {
-				cached[plural] = append(cached[plural], string(text))
-				continue
+				path = plural
 			}
-			cached[kubeRoot+plural] = append(cached[kubeRoot+plural], string(text))
+			cached[path] = append(cached[path], string(text))
 			var copied map[string]any
 			if err := json.Unmarshal(text, &copied); err != nil {
 				t.Fatal(err)

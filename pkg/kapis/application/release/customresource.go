@@ -1,0 +1,311 @@
+package release
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	restful "github.com/emicklei/go-restful/v3"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	"kapis.dev/ks-apiserver/pkg/caller"
+	"kapis.dev/ks-apiserver/pkg/kapis/application/scope"
+	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+const (
+	ofRelease = one + "/cr"
+	// fieldManager is the manager of the fields that these routes set.
+	fieldManager = "applicationOperator"
+	// maxListed is how many custom resources an answer has.
+	maxListed = "500"
+)
+
+var definitions = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
+
+// customResources adds the routes of custom resources of applications.
+func (h *Handler) customResources(ws *restful.WebService) {
+	name, cr := ws.PathParameter("application", "name of the release"), ws.PathParameter("crname", "name of the object")
+	for _, v := range []scope.Variant{scope.Platform, scope.InWorkspace, scope.InNamespace} {
+		for _, b := range []*restful.RouteBuilder{
+			ws.GET(v.Path + ofRelease).To(web.Handle(h.listObjects)).Operation("list" + v.ID + "AppCustomResources").
+				Doc("Objects of a kind of the application that are the release's, as the caller"),
+			ws.POST(v.Path + ofRelease).Consumes(restful.MIME_JSON).To(web.Handle(h.applyObject)).
+				Operation("apply" + v.ID + "AppCustomResource").Doc("Create or change such an object, by server-side apply, as the caller"),
+			ws.GET(v.Path + ofRelease + "/{crname}").To(web.Handle(h.getObject)).Operation("get" + v.ID + "AppCustomResource").
+				Doc("One such object, as the caller").Param(cr),
+			ws.DELETE(v.Path + ofRelease + "/{crname}").To(web.Handle(h.deleteObject)).Operation("delete" + v.ID + "AppCustomResource").
+				Doc("Delete such an object, as the caller").Param(cr),
+		} {
+			for _, p := range [][2]string{{"group", "its group"}, {"version", "its version"}, {"resource", "its plural name"},
+				{"cluster", "the cluster of the release"}, {"namespace", "the namespace of the release"}} {
+				b.Param(ws.QueryParameter(p[0], p[1]))
+			}
+			ws.Route(v.Document(ws, b.Param(name)))
+		}
+	}
+	for _, v := range []scope.Variant{scope.Platform, scope.InWorkspace} {
+		ws.Route(v.Document(ws, ws.GET(v.Path+"/apps/{app}/examplecr/{name}").To(web.Handle(h.example)).
+			Operation("get"+v.ID+"AppExampleCustomResource").Doc("An example of a custom resource, made of its schema").
+			Param(ws.PathParameter("app", "name of the application")).
+			Param(ws.PathParameter("name", "name of the CustomResourceDefinition"))))
+	}
+}
+
+// kind is the kind of a request for custom resources, and where they are.
+type kind struct {
+	schema.GroupVersionResource
+	namespace, release string
+}
+
+// kind returns what a request is about: a kind that the application of the release has, in the release's namespace.
+func (h *Handler) kind(r *restful.Request) (*kind, error) {
+	found, err := scope.Releases.Get(h.Store, r, r.PathParameter("application"))
+	if err != nil {
+		return nil, err
+	}
+	k := &kind{namespace: found.Labels[v2.LabelNamespace], release: found.Name, GroupVersionResource: schema.GroupVersionResource{
+		Group: r.QueryParameter("group"), Version: r.QueryParameter("version"), Resource: r.QueryParameter("resource")}}
+	if len(validation.IsDNS1123Label(k.namespace)) > 0 {
+		return nil, status.Errorf(http.StatusUnprocessableEntity, "the release %s has no namespace", found.Name)
+	}
+	if at := r.QueryParameter("namespace"); at != "" && at != k.namespace {
+		return nil, status.BadRequestf("query parameter \"namespace\": %.63q: the release is in %q", at, k.namespace)
+	}
+	if at := r.QueryParameter("cluster"); at != "" && at != h.Host {
+		return nil, status.BadRequestf("query parameter \"cluster\": %.63q: the release is in %q", at, h.Host)
+	}
+	if !isName(k.Group) || len(validation.IsDNS1035Label(k.Version)) > 0 || len(validation.IsDNS1123Label(k.Resource)) > 0 {
+		return nil, status.BadRequestf("query parameters \"group\", \"version\" and \"resource\": want those of a kind of the application")
+	}
+	resources, err := h.resources(r, found.Spec.AppID)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(resources, func(o v2.Resource) bool {
+		return o.Group == k.Group && o.Version == k.Version && o.Resource == k.Resource
+	}) {
+		return nil, status.Errorf(http.StatusUnprocessableEntity, "%s is no kind of the application %.253q", k, found.Spec.AppID)
+	}
+	return k, nil
+}
+
+// String names the kind for people.
+func (k *kind) String() string { return k.Resource + "." + k.Group + "/" + k.Version }
+
+// resources returns the kinds of an application, also of one that the caller may not see: they see a release of it.
+func (h *Handler) resources(r *restful.Request, app string) ([]v2.Resource, error) {
+	text, err := h.cached(r, v2.SchemeGroupVersion.WithResource("applications"), "", app)
+	if err != nil {
+		return nil, err
+	}
+	found := &v2.Application{}
+	if err := json.Unmarshal([]byte(text), found); err != nil {
+		return nil, err
+	}
+	return found.Spec.Resources, nil
+}
+
+func (h *Handler) listObjects(r *restful.Request) (any, error) {
+	k, err := h.kind(r)
+	if err != nil {
+		return nil, err
+	}
+	list, err := h.send(r, k.GroupVersionResource, caller.Order{Method: http.MethodGet, Path: path(k.GroupVersionResource, k.namespace, ""),
+		Query: url.Values{"labelSelector": {v2.LabelRelease + "=" + k.release}, "limit": {maxListed}}})
+	if err != nil {
+		return nil, err
+	}
+	items, _ := list.Object["items"].([]any)
+	if items == nil {
+		items = []any{}
+	}
+	for _, item := range items {
+		if m, ok := item.(map[string]any); ok {
+			unstructured.RemoveNestedField(m, "metadata", "managedFields")
+		}
+	}
+	return map[string]any{"items": items, "totalItems": len(items)}, nil
+}
+
+func (h *Handler) getObject(r *restful.Request) (any, error) {
+	k, err := h.kind(r)
+	if err != nil {
+		return nil, err
+	}
+	u, err := h.ofRelease(r, k, r.PathParameter("crname"))
+	if err != nil {
+		return nil, err
+	}
+	return u.Object, nil
+}
+
+// ofRelease returns an object of the release; any other is not found.
+func (h *Handler) ofRelease(r *restful.Request, k *kind, name string) (*unstructured.Unstructured, error) {
+	if !isName(name) {
+		return nil, apierrors.NewNotFound(k.GroupResource(), name)
+	}
+	u, err := h.object(r, k.GroupVersionResource, k.namespace, name)
+	if err == nil && u.GetLabels()[v2.LabelRelease] != k.release {
+		return nil, apierrors.NewNotFound(k.GroupResource(), name)
+	}
+	return u, err
+}
+
+func (h *Handler) applyObject(r *restful.Request) (any, error) {
+	k, err := h.kind(r)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := web.ReadBody(r.Request, maxBody)
+	if err != nil {
+		return nil, err
+	}
+	u := &unstructured.Unstructured{}
+	if err := json.Unmarshal(raw, &u.Object); err != nil || u.Object == nil {
+		return nil, status.BadRequestf("the body is no object as JSON")
+	}
+	switch {
+	case u.GetAPIVersion() != k.Group+"/"+k.Version || u.GetKind() == "":
+		return nil, status.BadRequestf("apiVersion is %.253q, and the request is about %s", u.GetAPIVersion(), k)
+	case u.GetNamespace() != "" && u.GetNamespace() != k.namespace:
+		return nil, status.BadRequestf("metadata.namespace is %.63q, and the release is in %q", u.GetNamespace(), k.namespace)
+	case !isName(u.GetName()):
+		return nil, status.BadRequestf("metadata.name %.253q: want the name of an object", u.GetName())
+	}
+	now, err := h.object(r, k.GroupVersionResource, k.namespace, u.GetName())
+	if err == nil && now.GetLabels()[v2.LabelRelease] != k.release {
+		return nil, status.Errorf(http.StatusConflict, "%s %q is there already, and not this release's", k, u.GetName())
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	labels := u.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[v2.LabelRelease] = k.release
+	u.SetLabels(labels)
+	u.SetNamespace(k.namespace)
+	u.SetManagedFields(nil)
+	q, err := web.WriteParameters(r.Request)
+	if err != nil {
+		return nil, err
+	}
+	q.Set("fieldManager", fieldManager)
+	q.Set("force", "true")
+	o := caller.Order{Method: http.MethodPatch, Path: path(k.GroupVersionResource, k.namespace, u.GetName()), Query: q,
+		Type: string(types.ApplyYAMLPatchType)}
+	if o.Body, err = json.Marshal(u.Object); err != nil {
+		return nil, err
+	}
+	_, err = h.send(r, k.GroupVersionResource, o)
+	return success(err)
+}
+
+func (h *Handler) deleteObject(r *restful.Request) (any, error) {
+	k, err := h.kind(r)
+	if err != nil {
+		return nil, err
+	}
+	u, err := h.ofRelease(r, k, r.PathParameter("crname"))
+	if err != nil {
+		return nil, err
+	}
+	uid := u.GetUID()
+	order, err := caller.Deletion(path(k.GroupVersionResource, k.namespace, u.GetName()),
+		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}, url.Values{"dryRun": r.Request.URL.Query()["dryRun"]})
+	if err != nil {
+		return nil, err
+	}
+	_, err = h.send(r, k.GroupVersionResource, order)
+	return success(err)
+}
+
+// example returns an object of a kind of an application, with the fields that its schema requires and those that have defaults.
+func (h *Handler) example(r *restful.Request) (any, error) {
+	app, err := scope.Apps.Get(h.Store, r, r.PathParameter("app"))
+	if err != nil {
+		return nil, err
+	}
+	name := r.PathParameter("name")
+	plural, group, _ := strings.Cut(name, ".")
+	at := slices.IndexFunc(app.Spec.Resources, func(o v2.Resource) bool { return o.Group == group && o.Resource == plural })
+	if at < 0 {
+		return nil, apierrors.NewNotFound(definitions.GroupResource(), name)
+	}
+	text, err := h.cached(r, definitions, "", name)
+	if err != nil {
+		return nil, err
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := json.Unmarshal([]byte(text), crd); err != nil {
+		return nil, err
+	}
+	for i := range crd.Spec.Versions {
+		v := &crd.Spec.Versions[i]
+		if v.Name != app.Spec.Resources[at].Version {
+			continue
+		}
+		out := map[string]any{}
+		if v.Schema != nil && v.Schema.OpenAPIV3Schema != nil {
+			if made, ok := skeleton(v.Schema.OpenAPIV3Schema, 0).(map[string]any); ok {
+				out = made
+			}
+		}
+		delete(out, "status")
+		out["apiVersion"], out["kind"] = crd.Spec.Group+"/"+v.Name, crd.Spec.Names.Kind
+		out["metadata"] = map[string]any{"name": "example"}
+		return out, nil
+	}
+	return nil, apierrors.NewNotFound(definitions.GroupResource(), name)
+}
+
+// maxDepth is how deep an example is.
+const maxDepth = 12
+
+// skeleton returns a value of a schema: its default, or an object with the properties that are required or have something in them.
+func skeleton(s *apiextensionsv1.JSONSchemaProps, depth int) any {
+	var value any
+	switch {
+	case s.Default != nil && json.Unmarshal(s.Default.Raw, &value) == nil:
+		return value
+	case len(s.Enum) > 0 && json.Unmarshal(s.Enum[0].Raw, &value) == nil:
+		return value
+	case s.XIntOrString:
+		return 0
+	}
+	switch s.Type {
+	case "string":
+		return ""
+	case "integer", "number":
+		return 0
+	case "boolean":
+		return false
+	case "array":
+		return []any{}
+	}
+	out := map[string]any{}
+	if depth == maxDepth {
+		return out
+	}
+	for name := range s.Properties {
+		p := s.Properties[name]
+		made := skeleton(&p, depth+1)
+		inner, isObject := made.(map[string]any)
+		if slices.Contains(s.Required, name) || p.Default != nil || isObject && (len(inner) > 0 || depth == 0) {
+			out[name] = made
+		}
+	}
+	return out
+}

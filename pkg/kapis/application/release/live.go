@@ -1,0 +1,139 @@
+package release
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+
+	restful "github.com/emicklei/go-restful/v3"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	"kapis.dev/ks-apiserver/pkg/appstore/release"
+	"kapis.dev/ks-apiserver/pkg/caller"
+	"kapis.dev/ks-apiserver/pkg/kapis/application/scope"
+)
+
+const (
+	// maxLive is how many objects of a release are read, atOnce how many at a time, and maxLiveBytes how much of them is answered.
+	maxLive      = 100
+	atOnce       = 8
+	maxLiveBytes = 4 << 20
+)
+
+// get answers a release with its objects.
+func (h *Handler) get(r *restful.Request) (any, error) {
+	found, err := scope.Releases.Get(h.Store, r, r.PathParameter("application"))
+	if err != nil {
+		return nil, err
+	}
+	found.ManagedFields = nil
+	found.Status.RealTimeResources, err = h.live(r, found)
+	return found, err
+}
+
+// live returns those objects of a release that the caller may read, as kube-apiserver has them, in the order of the inventory.
+func (h *Handler) live(r *restful.Request, of *v2.ApplicationRelease) ([]apiextensionsv1.JSON, error) {
+	text, err := h.cached(r, corev1.SchemeGroupVersion.WithResource("configmaps"), release.InventoryNamespace, release.InventoryName(of.UID))
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	m := &corev1.ConfigMap{}
+	if err := json.Unmarshal([]byte(text), m); err != nil {
+		return nil, fmt.Errorf("read a cached ConfigMap: %w", err)
+	}
+	inventory, err := release.InventoryOf(m)
+	if err != nil {
+		return nil, err
+	}
+	objects := inventory.Objects[:min(len(inventory.Objects), maxLive)]
+	read, failed := make([]*unstructured.Unstructured, len(objects)), make([]error, len(objects))
+	slots, all := make(chan struct{}, atOnce), sync.WaitGroup{}
+	for i, o := range objects {
+		if len(content.IsPathSegmentName(o.Name)) > 0 { // what a chart rendered, and kube-apiserver has refused
+			failed[i] = apierrors.NewNotFound(kindOf(o).GroupResource(), o.Name)
+			continue
+		}
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			read[i], failed[i] = h.object(r, kindOf(o), o.Namespace, o.Name)
+		})
+	}
+	all.Wait()
+	out, size := []apiextensionsv1.JSON{}, 0
+	for i, u := range read {
+		switch err := failed[i]; {
+		case apierrors.IsForbidden(err), apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		text, err := json.Marshal(u)
+		if err != nil {
+			return nil, fmt.Errorf("encode %s: %w", objects[i], err)
+		}
+		if size += len(text); size > maxLiveBytes {
+			break
+		}
+		out = append(out, apiextensionsv1.JSON{Raw: text})
+	}
+	return out, nil
+}
+
+func kindOf(o release.Object) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: o.Group, Version: o.Version, Resource: o.Resource}
+}
+
+// object returns an object as kube-apiserver has it, read as the caller by the caller's own right.
+func (h *Handler) object(r *restful.Request, gvr schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
+	return h.send(r, gvr, caller.Order{Method: http.MethodGet, Path: path(gvr, namespace, name)})
+}
+
+// send sends an order as the caller, by the caller's own right to it, and returns the object in the answer.
+func (h *Handler) send(r *restful.Request, gvr schema.GroupVersionResource, o caller.Order) (*unstructured.Unstructured, error) {
+	o.For = r.Request
+	raw, err := h.Store.AsCaller.Do(r.Request.Context(), o)
+	if err != nil {
+		return nil, err
+	}
+	shown, err := raw.Shown(gvr.GroupResource())
+	if err != nil {
+		return nil, err
+	}
+	u := &unstructured.Unstructured{}
+	if err := json.Unmarshal([]byte(shown.String()), &u.Object); err != nil {
+		return nil, fmt.Errorf("read kube-apiserver's answer to %s %s: %w", o.Method, o.Path, err)
+	}
+	u.SetManagedFields(nil)
+	return u, nil
+}
+
+// path returns the path of objects at kube-apiserver, whose parts have been checked.
+func path(gvr schema.GroupVersionResource, namespace, name string) string {
+	out := "/apis/" + gvr.Group + "/" + gvr.Version
+	if gvr.Group == "" {
+		out = "/api/" + gvr.Version
+	}
+	if namespace != "" {
+		out += "/namespaces/" + namespace
+	}
+	out += "/" + gvr.Resource
+	if name != "" {
+		out += "/" + name
+	}
+	return out
+}
+
+// isName reports whether a text can be the name of an object, and so a part of a path at kube-apiserver.
+func isName(text string) bool { return len(validation.IsDNS1123Subdomain(text)) == 0 }
