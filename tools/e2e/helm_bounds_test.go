@@ -239,12 +239,18 @@ func TestDefinitionsAreUpgradedNeverBroken(t *testing.T) {
 	}
 }
 
-// X27: a release whose kinds are gone is uninstalled, and names what it can't find.
+// X27, X33: a release whose kinds are gone is uninstalled, and names what it can't find; a record that somebody else has changed is not worked on.
 func TestAReleaseOfKindsThatAreGoneIsUninstalled(t *testing.T) {
 	r := newHelmRelease(t, helm.Options{})
 	r.must(apply(packChart(t, "1.0.0", map[string]string{
 		"templates/a.yaml": configMapOf("a", "one") + fmt.Sprintf("---\napiVersion: %s.example.com/v1\nkind: Thing\nmetadata: {name: one}\n", r.namespace),
 		"crds/a.yaml":      fmt.Sprintf(crdOf, r.namespace, "a: {type: string}", "Namespaced", "v1")}), ""))
+	changed := apply(packChart(t, "1.0.1", map[string]string{"templates/a.yaml": configMapOf("a", "two")}), "")
+	changed.ManifestDigest = strings.Repeat("0", 64)
+	r.refused(changed, helm.ReasonInvalid, "changed by somebody else")
+	if is := r.configMap("a"); is == nil || is.Data["value"] != "one" {
+		t.Errorf("%v", is)
+	}
 	client, err := dynamic.NewForConfig(r.config)
 	if err != nil {
 		t.Fatal(err)
