@@ -227,8 +227,8 @@ func (p *program) runExtensionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "run [DIR]", Short: "Try an extension's page and backend in a platform while they change", Args: cobra.MaximumNArgs(1),
 		Long: "Put the page and the backend of an extension into the platform of the current context until Ctrl-C, without installing it:" +
-			" a JSBundle with the page, which follows its file, an APIService and a ReverseProxy that lead to the backend. The platform connects to" +
-			" the backend: from where it runs, --backend has to be reached. Role templates are not made.",
+			" a JSBundle with the page, which follows its file, an APIService and a ReverseProxy that lead to the backend. The platform connects" +
+			" to the backend: from where it runs, --backend has to be reached. Role templates are not made.",
 		Example: "  kubectl ks extension run --backend http://192.168.1.20:8080",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at := folder(args)

@@ -81,8 +81,7 @@ func (p routes) webServices() []*restful.WebService {
 		Inventory: inventory, Remotes: remotes}
 	all = append(all, lists.WebService())
 	gateways := &kapisgateway.V1alpha1{Caches: p.store, Resources: p.resources, Streams: p.streams, AsCaller: p.caller(), Backend: p.gateways}
-	terminals := p.terminals()
-	charts := backends.Charts(p.cfg.Egress.AllowLoopback)
+	terminals, charts := p.terminals(), backends.Charts(p.cfg.Egress.AllowLoopback)
 	older := (&resources.V1alpha2{Lists: lists, Inventory: inventory, Remotes: remotes, Kubeconfigs: p.kubeconfigs()}).WebService()
 	gateways.MountRouter(older)
 	terminals.MountOlder(older)

@@ -45,8 +45,10 @@ type discovery struct{}
 func (discovery) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGroupList,
 	map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
 	groups, lists := &metav1.APIGroupList{}, map[schema.GroupVersion]*metav1.APIResourceList{}
-	for gv, kinds := range map[schema.GroupVersion][]string{v2.SchemeGroupVersion: plurals, {Version: "v1"}: {"namespaces", "events", "configmaps"},
-		{Group: "apiextensions.k8s.io", Version: "v1"}: {"customresourcedefinitions"}} {
+	for gv, kinds := range map[schema.GroupVersion][]string{
+		v2.SchemeGroupVersion: plurals, {Version: "v1"}: {"namespaces", "events", "configmaps"},
+		{Group: "apiextensions.k8s.io", Version: "v1"}: {"customresourcedefinitions"},
+	} {
 		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
 		groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: v,
 			Versions: []metav1.GroupVersionForDiscovery{v}})
