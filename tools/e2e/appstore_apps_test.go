@@ -57,7 +57,7 @@ func isGone(t *testing.T, path string) {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("it is there: %v", err)
+		return fmt.Errorf("it is there: %w", err)
 	})
 }
 
