@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	"kapis.dev/ks-apiserver/pkg/controller/grant"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
@@ -43,9 +43,6 @@ type Packages interface {
 	Load(ctx context.Context, v *v2.ApplicationVersion) ([]byte, error)
 }
 
-// May reports whether kube-apiserver lets a user in some groups do something.
-type May func(ctx context.Context, user string, groups []string, what *authorizationv1.ResourceAttributes) (bool, error)
-
 // As returns a client that reads and writes objects as a user in some groups.
 type As func(user string, groups []string) (dynamic.Interface, error)
 
@@ -56,7 +53,7 @@ type Options struct {
 	Helm     Helm
 	Packages Packages
 	// May and As are nil for those of kube-apiserver.
-	May May
+	May grant.May
 	As  As
 }
 
@@ -67,7 +64,7 @@ func Setup(_ context.Context, mgr manager.Manager, o Options) error {
 		Events: mgr.GetEventRecorder(Name), Now: time.Now, Options: o,
 	}
 	if r.May == nil {
-		r.May = reviewed(mgr.GetClient())
+		r.May = grant.Reviewed(mgr.GetClient())
 	}
 	if r.As == nil {
 		r.As = impersonated(mgr.GetConfig())

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
@@ -23,6 +22,7 @@ import (
 
 	extensionsv1alpha1 "kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/controller/grant"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
@@ -45,16 +45,13 @@ type Charts interface {
 	Load(ctx context.Context, v *v1alpha1.ExtensionVersion) ([]byte, error)
 }
 
-// May reports whether kube-apiserver lets a user in some groups do something.
-type May func(ctx context.Context, user string, groups []string, what *authorizationv1.ResourceAttributes) (bool, error)
-
 // Options are what the controller needs.
 type Options struct {
 	Helm     Helm
 	Charts   Charts
 	Settings Settings
 	// May is nil for kube-apiserver's own answer.
-	May May
+	May grant.May
 }
 
 // Setup adds the controller to mgr.
@@ -64,7 +61,7 @@ func Setup(_ context.Context, mgr manager.Manager, o Options) error {
 		Events: mgr.GetEventRecorder(Name), Now: time.Now, Options: o,
 	}
 	if r.May == nil {
-		r.May = reviewed(mgr.GetClient())
+		r.May = grant.Reviewed(mgr.GetClient())
 	}
 	ofExtension := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		return requestsFor(o.GetLabels()[v1alpha1.LabelExtension])

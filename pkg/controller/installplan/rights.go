@@ -7,20 +7,17 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/controller/grant"
 	"kapis.dev/ks-apiserver/pkg/extension/permission"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
@@ -94,7 +91,7 @@ func (r *Reconciler) grant(ctx context.Context, extension string, rights permiss
 				&rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}}
 		}
 		// What is there is an older operation's: its rights are not what this one needs, and a binding can't be changed.
-		err := errors.Join(r.replace(ctx, objects[0]), r.replace(ctx, objects[1]))
+		err := errors.Join(grant.Replace(ctx, r.Client, objects[0]), grant.Replace(ctx, r.Client, objects[1]))
 		if namespace != "" && (apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)) {
 			continue
 		}
@@ -106,71 +103,15 @@ func (r *Reconciler) grant(ctx context.Context, extension string, rights permiss
 	return given, nil
 }
 
-const (
-	// grantedWait is how long kube-apiserver may take to know of a right.
-	grantedWait  = 10 * time.Second
-	grantedEvery = 50 * time.Millisecond
-)
-
-// awaitRights waits until kube-apiserver knows the rights of an installer: its authorizer learns of roles a moment after they are written.
+// awaitRights waits until kube-apiserver knows the rights of an installer.
 func (r *Reconciler) awaitRights(ctx context.Context, extension, namespace string, rights permission.Rights) error {
 	user, groups := installer(extension, namespace)
 	for _, at := range slices.Sorted(maps.Keys(rights)) {
-		what := attributesOf(at, rights[at])
-		if what == nil {
-			continue
-		}
-		err := wait.PollUntilContextTimeout(ctx, grantedEvery, grantedWait, true, func(ctx context.Context) (bool, error) {
-			return r.May(ctx, user, groups, what)
-		})
-		if err != nil {
+		if err := r.May.Await(ctx, user, groups, at, rights[at]); err != nil {
 			return fmt.Errorf("wait until kube-apiserver knows the rights of the installer of %s in %q: %w", extension, at, err)
 		}
 	}
 	return nil
-}
-
-// attributesOf returns what the last of some rules allows; nil where none is for resources.
-func attributesOf(namespace string, rules []rbacv1.PolicyRule) *authorizationv1.ResourceAttributes {
-	for _, r := range slices.Backward(rules) {
-		if len(r.Verbs) == 0 || len(r.APIGroups) == 0 || len(r.Resources) == 0 {
-			continue
-		}
-		resource, subresource, _ := strings.Cut(r.Resources[0], "/")
-		out := &authorizationv1.ResourceAttributes{
-			Namespace: namespace, Verb: r.Verbs[0], Group: r.APIGroups[0], Resource: resource, Subresource: subresource,
-		}
-		if len(r.ResourceNames) > 0 {
-			out.Name = r.ResourceNames[0]
-		}
-		return out
-	}
-	return nil
-}
-
-// reviewed asks kube-apiserver what a user in some groups may do.
-func reviewed(c client.Client) May {
-	return func(ctx context.Context, user string, groups []string, what *authorizationv1.ResourceAttributes) (bool, error) {
-		review := &authorizationv1.SubjectAccessReview{
-			Spec: authorizationv1.SubjectAccessReviewSpec{User: user, Groups: groups, ResourceAttributes: what},
-		}
-		if err := c.Create(ctx, review); err != nil {
-			return false, fmt.Errorf("review access: %w", err)
-		}
-		return review.Status.Allowed, nil
-	}
-}
-
-// replace creates an object, in the place of one of its name.
-func (r *Reconciler) replace(ctx context.Context, o client.Object) error {
-	err := r.Client.Create(ctx, o)
-	if !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	if err := r.Client.Delete(ctx, o); client.IgnoreNotFound(err) != nil {
-		return err
-	}
-	return r.Client.Create(ctx, o)
 }
 
 // revoke takes the rights of an installer away, wherever it has some.
