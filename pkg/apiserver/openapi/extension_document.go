@@ -106,7 +106,8 @@ func (d *extensionReader) read(body []byte) error {
 	return nil
 }
 
-// complete writes into operations what the top of the document says for all of them, and leaves out what only that could explain.
+// complete writes into operations what the top of the document says for all of them, and leaves out what only that could explain. One that
+// names no media type is one of JSON: as version 3 it would have no schema otherwise.
 func (d *extensionReader) complete(item map[string]any) {
 	for _, each := range item {
 		operation, ok := each.(map[string]any)
@@ -115,8 +116,12 @@ func (d *extensionReader) complete(item map[string]any) {
 		}
 		delete(operation, "security")
 		for _, name := range []string{"consumes", "produces"} {
-			if operation[name] == nil && d.top[name] != nil {
+			switch {
+			case operation[name] != nil:
+			case d.top[name] != nil:
 				operation[name] = d.top[name]
+			default:
+				operation[name] = []any{"application/json"}
 			}
 		}
 		if id, ok := operation["operationId"].(string); ok {

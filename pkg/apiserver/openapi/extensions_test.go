@@ -168,8 +168,12 @@ func TestX11WhatIsNoDocumentIsLeftOut(t *testing.T) {
 	to := func(ref string) string {
 		return path(`{"get":{"responses":{"200":{"description":"a","schema":{"$ref":"` + ref + `"}}}}}`)
 	}
-	if d, err := describe(shop, []byte(to("#/definitions/D"))); err != nil || d == nil {
+	plain, err := describe(shop, []byte(to("#/definitions/D")))
+	if err != nil || plain == nil {
 		t.Fatal(err)
+	}
+	if body := plain.v3[strings.TrimPrefix(shopBase, "/")].json.body; !bytes.Contains(body, []byte(`"application/json":{"schema":{"$ref"`)) {
+		t.Errorf("without a media type it has no schema: %s", body)
 	}
 	for name, document := range map[string]string{
 		"no JSON": "<html>", "null": "null", "a list": "[]", "another version": `{"openapi":"3.0.0"}`, "cut off": shopDocument[:300],
