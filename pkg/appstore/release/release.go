@@ -12,12 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 const (
 	// SystemWorkspace is the workspace whose applications every workspace may install.
-	SystemWorkspace = "system-workspace"
+	SystemWorkspace = tenantv1beta1.SystemWorkspace
 	// MaxName is how long the name of a release may be: a Helm release has no longer one.
 	MaxName = 53
 	// MaxValues bounds the values of a release, in bytes.

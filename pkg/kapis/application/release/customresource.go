@@ -85,7 +85,7 @@ func (h *Handler) kind(r *restful.Request) (*kind, error) {
 	if at := r.QueryParameter("cluster"); at != "" && at != h.Host {
 		return nil, status.BadRequestf("query parameter \"cluster\": %.63q: the release is in %q", at, h.Host)
 	}
-	if !isName(k.Group) || len(validation.IsDNS1035Label(k.Version)) > 0 || len(validation.IsDNS1123Label(k.Resource)) > 0 {
+	if !scope.IsName(k.Group) || len(validation.IsDNS1035Label(k.Version)) > 0 || len(validation.IsDNS1123Label(k.Resource)) > 0 {
 		return nil, status.BadRequestf("query parameters \"group\", \"version\" and \"resource\": want those of a kind of the application")
 	}
 	resources, err := h.resources(r, found.Spec.AppID)
@@ -152,7 +152,7 @@ func (h *Handler) getObject(r *restful.Request) (any, error) {
 
 // ofRelease returns an object of the release; any other is not found.
 func (h *Handler) ofRelease(r *restful.Request, k *kind, name string) (*unstructured.Unstructured, error) {
-	if !isName(name) {
+	if !scope.IsName(name) {
 		return nil, apierrors.NewNotFound(k.GroupResource(), name)
 	}
 	u, err := h.object(r, k.GroupVersionResource, k.namespace, name)
@@ -180,7 +180,7 @@ func (h *Handler) applyObject(r *restful.Request) (any, error) {
 		return nil, status.BadRequestf("apiVersion is %.253q, and the request is about %s", u.GetAPIVersion(), k)
 	case u.GetNamespace() != "" && u.GetNamespace() != k.namespace:
 		return nil, status.BadRequestf("metadata.namespace is %.63q, and the release is in %q", u.GetNamespace(), k.namespace)
-	case !isName(u.GetName()):
+	case !scope.IsName(u.GetName()):
 		return nil, status.BadRequestf("metadata.name %.253q: want the name of an object", u.GetName())
 	}
 	now, err := h.object(r, k.GroupVersionResource, k.namespace, u.GetName())

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	"kapis.dev/ks-apiserver/pkg/appstore/release"
@@ -134,6 +133,3 @@ func path(gvr schema.GroupVersionResource, namespace, name string) string {
 	}
 	return out
 }
-
-// isName reports whether a text can be the name of an object, and so a part of a path at kube-apiserver.
-func isName(text string) bool { return len(validation.IsDNS1123Subdomain(text)) == 0 }

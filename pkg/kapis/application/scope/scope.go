@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -27,7 +28,7 @@ import (
 
 const (
 	// SystemWorkspace is the workspace of objects that are of no other.
-	SystemWorkspace = "system-workspace"
+	SystemWorkspace = tenantv1beta1.SystemWorkspace
 	// LabelWorkspace is the label of the workspace that an object is of.
 	LabelWorkspace = plan.WorkspaceLabel
 	// LabelNamespace is the label of the namespace that a release is in.

@@ -38,7 +38,7 @@ func (k Kind[O]) Create(s *Store, r *restful.Request, o O) (O, error) {
 	if err != nil {
 		return none, err
 	}
-	if !isName(o.GetName()) && o.GetGenerateName() == "" {
+	if !IsName(o.GetName()) && o.GetGenerateName() == "" {
 		return none, apierrors.NewBadRequest(fmt.Sprintf("%.253q is no name of an object: want lower case letters, digits, - and .", o.GetName()))
 	}
 	at := path(r)
@@ -173,7 +173,7 @@ func (k Kind[O]) delete(s *Store, r *restful.Request, now O, options metav1.Dele
 // Live returns an object as kube-apiserver has it, if the path of the request may change it.
 func (k Kind[O]) Live(s *Store, r *restful.Request, name string) (O, error) {
 	var none O
-	if !isName(name) {
+	if !IsName(name) {
 		return none, k.NotFound(name)
 	}
 	o, err := k.send(s, r, caller.Order{Method: http.MethodGet, Path: k.path(name, "")})
@@ -248,5 +248,5 @@ func setAnnotation(o Object, key, value string) {
 	o.SetAnnotations(all)
 }
 
-// isName reports whether a text can be the name of an object, and so a part of a path at kube-apiserver.
-func isName(text string) bool { return len(validation.IsDNS1123Subdomain(text)) == 0 }
+// IsName reports whether a text can be the name of an object, and so a part of a path at kube-apiserver.
+func IsName(text string) bool { return len(validation.IsDNS1123Subdomain(text)) == 0 }
