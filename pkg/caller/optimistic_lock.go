@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 )
 
 // Attempts bounds how often a write is tried if the object changes between its read and the write.
@@ -30,6 +32,7 @@ type Seen struct {
 
 // Live is an object that was read at kube-apiserver.
 type Live interface {
+	GetUID() types.UID
 	GetResourceVersion() string
 }
 
@@ -55,6 +58,26 @@ func Change[O Live, A any](ctx context.Context, seen Seen, read func(context.Con
 			c.Close()
 		}
 	}
+}
+
+// Remove is Change for a deletion: drop checks the live object, and deletes it with the options that it gets, which are bound to that
+// object and its version. An object that is another one, or has another version, than the preconditions of the options say is not deleted.
+func Remove[O Live, A any](ctx context.Context, seen Seen, options metav1.DeleteOptions, read func(context.Context) (O, error),
+	drop func(context.Context, O, metav1.DeleteOptions) (A, error)) (A, error) {
+	asked := ptr.Deref(options.Preconditions, metav1.Preconditions{})
+	seen.Version = ptr.Deref(asked.ResourceVersion, "")
+	return Change(ctx, seen, func(ctx context.Context) (O, error) {
+		now, err := read(ctx)
+		if err == nil && (asked.UID != nil && *asked.UID != now.GetUID() ||
+			asked.ResourceVersion != nil && *asked.ResourceVersion != now.GetResourceVersion()) {
+			err = Modified(seen.Resource, seen.Name)
+		}
+		return now, err
+	}, func(ctx context.Context, now O) (A, error) {
+		bound := options
+		bound.Preconditions = &metav1.Preconditions{UID: ptr.To(now.GetUID()), ResourceVersion: ptr.To(now.GetResourceVersion())}
+		return drop(ctx, now, bound)
+	})
 }
 
 // DryRun returns the parameters of a dry run of the write that has these.

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kapis.dev/ks-apiserver/pkg/caller"
 )
@@ -80,5 +81,95 @@ func TestADryRunHasNoEffectWhateverWasAsked(t *testing.T) {
 	got, want := caller.DryRun(asked), url.Values{"dryRun": {"All"}, "fieldManager": {"a"}}
 	if !reflect.DeepEqual(got, want) || asked.Get("dryRun") != "" {
 		t.Errorf("the parameters are %v, expected %v; those of the write are %v now", got, want, asked)
+	}
+}
+
+func TestADeletionIsOfTheObjectThatWasChecked(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	lost := caller.Modified(pods, "p")
+	this, another, seventh, sixth, nothing := types.UID("u"), types.UID("v"), "7", "6", ""
+	for claim, c := range map[string]struct {
+		asked *metav1.Preconditions
+		// conflicts is how many attempts another write comes before.
+		conflicts    int
+		reads, drops int
+		err          error
+	}{
+		"AsItIsNow": {
+			reads: 1, drops: 1,
+		},
+		"AgainAfterAConflict": {
+			conflicts: 1,
+			reads:     2, drops: 2,
+		},
+		"ByItsUIDAgainAfterAConflict": {
+			asked:     &metav1.Preconditions{UID: &this},
+			conflicts: 1,
+			reads:     2, drops: 2,
+		},
+		"NotAnotherOneOfItsName": {
+			asked: &metav1.Preconditions{UID: &another},
+			reads: 1, err: lost,
+		},
+		"InTheVersionThatTheCallerNames": {
+			asked: &metav1.Preconditions{ResourceVersion: &seventh},
+			reads: 1, drops: 1,
+		},
+		"NotInAnotherVersion": {
+			asked: &metav1.Preconditions{ResourceVersion: &sixth},
+			reads: 1, err: lost,
+		},
+		"NotInTheEmptyVersionThatNoObjectHas": {
+			asked: &metav1.Preconditions{ResourceVersion: &nothing},
+			reads: 1, err: lost,
+		},
+		"OnceInTheVersionThatTheCallerNames": {
+			asked:     &metav1.Preconditions{ResourceVersion: &seventh},
+			conflicts: 1,
+			reads:     1, drops: 1, err: lost,
+		},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			reads, drops := 0, 0
+			options := metav1.DeleteOptions{Preconditions: c.asked.DeepCopy(), DryRun: []string{metav1.DryRunAll}}
+			_, err := caller.Remove(t.Context(), caller.Seen{Resource: pods, Name: "p"}, options,
+				func(context.Context) (*metav1.ObjectMeta, error) {
+					reads++
+					return &metav1.ObjectMeta{UID: this, ResourceVersion: seventh}, nil
+				},
+				func(_ context.Context, _ *metav1.ObjectMeta, bound metav1.DeleteOptions) (any, error) {
+					drops++
+					want := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &this, ResourceVersion: &seventh},
+						DryRun: []string{metav1.DryRunAll}}
+					if !reflect.DeepEqual(bound, want) {
+						t.Errorf("the options are %v, expected %v", bound, want)
+					}
+					if drops <= c.conflicts {
+						return nil, lost
+					}
+					return nil, nil
+				})
+			if reads != c.reads || drops != c.drops || !reflect.DeepEqual(err, c.err) {
+				t.Errorf("%d reads, %d deletions, %v; expected %d, %d, %v", reads, drops, err, c.reads, c.drops, c.err)
+			}
+			if !reflect.DeepEqual(options.Preconditions, c.asked) {
+				t.Errorf("the caller's preconditions are %v now, expected %v", options.Preconditions, c.asked)
+			}
+		})
+	}
+}
+
+func TestADeletionOfWhatMayNotBeSeenSaysNothingOfItsVersion(t *testing.T) {
+	gone, version := apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "p"), "6"
+	_, err := caller.Remove(t.Context(), caller.Seen{}, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &version}},
+		func(context.Context) (*metav1.ObjectMeta, error) {
+			return &metav1.ObjectMeta{ResourceVersion: "7"}, gone
+		},
+		func(context.Context, *metav1.ObjectMeta, metav1.DeleteOptions) (int, error) {
+			t.Error("it was deleted")
+			return 0, nil
+		})
+	if !errors.Is(err, gone) {
+		t.Errorf("got %v, expected %v", err, gone)
 	}
 }

@@ -1,6 +1,7 @@
 package dynamic
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
-	"k8s.io/apimachinery/pkg/types"
 
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/status"
@@ -22,56 +22,50 @@ func (o *writeRequest) delete() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	pre, err := o.preconditions(options)
-	if err != nil {
+	if err := addPrecondition(o.in, options); err != nil {
 		return nil, err
 	}
 	out := outgoing{method: http.MethodDelete, path: o.path, contentType: typeJSON}
-	if o.workspace == "" && !o.checksDeletions() {
+	checked := o.checksDeletions()
+	if o.workspace == "" && !checked {
 		if out.body, err = encode(options); err != nil {
 			return nil, err
 		}
 		return o.reply(out)
 	}
-	version := ""
-	if pre != nil && pre.ResourceVersion != nil {
-		version = *pre.ResourceVersion
-	}
-	return o.locked(o.checksDeletions(), version, http.StatusConflict, func(now *state) (outgoing, error) {
-		if o.checksDeletions() {
-			if err := o.checkDeletion(now); err != nil {
-				return out, err
+	return answered(caller.Remove(o.in.Context(), o.seen(""), *options, o.reader(checked),
+		func(_ context.Context, now *state, bound metav1.DeleteOptions) (any, error) {
+			if checked {
+				if err := o.checkDeletion(now); err != nil {
+					return nil, err
+				}
 			}
-		}
-		if pre != nil && pre.UID != nil && string(*pre.UID) != now.uid {
-			return out, caller.Modified(o.kind.GVR.GroupResource(), o.info.Name)
-		}
-		options.Preconditions = &metav1.Preconditions{UID: (*types.UID)(&now.uid), ResourceVersion: &now.resourceVersion}
-		var err error
-		out.body, err = encode(options)
-		return out, err
-	})
+			if out.body, err = encode(&bound); err != nil {
+				return nil, err
+			}
+			return o.attempt(out, http.StatusConflict)
+		}))
 }
 
-// preconditions returns those of the options, joined with the version that the query may name.
-func (o *writeRequest) preconditions(options *metav1.DeleteOptions) (*metav1.Preconditions, error) {
-	query, err := web.Parameters(o.in, "resourceVersion")
+// addPrecondition adds the version that the query may name to the options.
+func addPrecondition(r *http.Request, options *metav1.DeleteOptions) error {
+	query, err := web.Parameters(r, "resourceVersion")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	version := query.Get("resourceVersion")
 	if version == "" {
-		return options.Preconditions, nil
+		return nil
 	}
 	if options.Preconditions == nil {
 		options.Preconditions = &metav1.Preconditions{}
 	}
 	pre := options.Preconditions
 	if pre.ResourceVersion != nil && *pre.ResourceVersion != version {
-		return nil, status.BadRequestf("resourceVersion is one thing in the query and another in the body: say it once")
+		return status.BadRequestf("resourceVersion is one thing in the query and another in the body: say it once")
 	}
 	pre.ResourceVersion = &version
-	return pre, nil
+	return nil
 }
 
 // deleteCollection deletes what the selectors match. Here an unknown parameter is refused, not dropped: it may have been meant to

@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // state is the present state of an object, at kube-apiserver.
@@ -17,6 +18,9 @@ type state struct {
 	uid, resourceVersion string
 	raw                  redaction.Raw
 }
+
+// GetUID implements caller.Live.
+func (s *state) GetUID() types.UID { return types.UID(s.uid) }
 
 // GetResourceVersion implements caller.Live.
 func (s *state) GetResourceVersion() string { return s.resourceVersion }

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 	sigsjson "sigs.k8s.io/json"
 
 	"kapis.dev/ks-apiserver/pkg/caller"
@@ -207,47 +206,30 @@ func bind(patch []byte, mediaType, version string) ([]byte, error) {
 // caller named the version. ready, where it is not nil, runs first, and returns the version that the object has then.
 func (t *target) remove(r *restful.Request, d *metav1.DeleteOptions,
 	ready func(ctx context.Context, now *unstructured.Unstructured) (version string, err error)) (any, error) {
-	asked := d.Preconditions
-	if asked == nil {
-		asked = &metav1.Preconditions{}
-	}
-	seen := t.seen(ptr.Deref(asked.ResourceVersion, ""))
-	return caller.Change(r.Request.Context(), seen, func(ctx context.Context) (*unstructured.Unstructured, error) {
+	return caller.Remove(r.Request.Context(), t.seen(""), *d, func(ctx context.Context) (*unstructured.Unstructured, error) {
 		now, err := t.readLive(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if err := t.check(ctx, now, nil); err != nil {
-			return nil, err
-		}
-		if asked.UID != nil && *asked.UID != now.GetUID() || asked.ResourceVersion != nil && *asked.ResourceVersion != now.GetResourceVersion() {
-			return nil, caller.Modified(seen.Resource, seen.Name)
-		}
-		return now, nil
-	}, func(ctx context.Context, now *unstructured.Unstructured) (any, error) {
-		uid, version := now.GetUID(), now.GetResourceVersion()
+		return now, t.check(ctx, now, nil)
+	}, func(ctx context.Context, now *unstructured.Unstructured, bound metav1.DeleteOptions) (any, error) {
 		if ready != nil {
-			var err error
-			if version, err = ready(ctx, now); err != nil {
+			version, err := ready(ctx, now)
+			if err != nil {
 				return nil, err
 			}
+			bound.Preconditions.ResourceVersion = &version
 		}
-		d.Preconditions = &metav1.Preconditions{UID: &uid, ResourceVersion: &version}
-		if err := t.drop(ctx, d); err != nil {
+		order, err := caller.Deletion(t.path(t.name), bound, nil)
+		if err != nil {
+			return nil, err
+		}
+		order.Implied = t.implied
+		if _, err := t.AsCaller.Do(ctx, order); err != nil {
 			return nil, err
 		}
 		return message{"success"}, nil
 	})
-}
-
-func (t *target) drop(ctx context.Context, d *metav1.DeleteOptions) error {
-	order, err := caller.Deletion(t.path(t.name), *d, nil)
-	if err != nil {
-		return err
-	}
-	order.Implied = t.implied
-	_, err = t.AsCaller.Do(ctx, order)
-	return err
 }
 
 // locked reads the object, and lets write change that version of it. If another write comes between, it is repeated, unless the caller

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/utils/ptr"
 	sigsjson "sigs.k8s.io/json"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
@@ -84,15 +83,10 @@ func (h *V1alpha1) delete(r *restful.Request) (any, error) {
 	if err := writable(namespace); err != nil {
 		return nil, err
 	}
-	seen, uid := caller.Seen{Resource: templates, Name: name}, types.UID("")
-	if asked := options.Preconditions; asked != nil {
-		seen.Version, uid = ptr.Deref(asked.ResourceVersion, ""), ptr.Deref(asked.UID, "")
-	}
-	_, err = caller.Change(r.Request.Context(), seen,
-		func(context.Context) (*corev1.Secret, error) { return h.now(r.Request, namespace, name, uid) },
-		func(_ context.Context, now *corev1.Secret) (any, error) {
-			options.Preconditions = &metav1.Preconditions{UID: &now.UID, ResourceVersion: &now.ResourceVersion}
-			order, err := caller.Deletion(path(namespace, name), *options, nil)
+	_, err = caller.Remove(r.Request.Context(), caller.Seen{Resource: templates, Name: name}, *options,
+		func(context.Context) (*corev1.Secret, error) { return h.now(r.Request, namespace, name, "") },
+		func(_ context.Context, _ *corev1.Secret, bound metav1.DeleteOptions) (any, error) {
+			order, err := caller.Deletion(path(namespace, name), bound, nil)
 			if err != nil {
 				return nil, err
 			}

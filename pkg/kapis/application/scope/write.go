@@ -135,34 +135,27 @@ func (k Kind[O]) Delete(s *Store, r *restful.Request, name string, check func(O)
 	if err != nil {
 		return err
 	}
-	seen, uid := caller.Seen{Resource: k.Resource(), Name: name}, types.UID("")
-	if asked := options.Preconditions; asked != nil {
-		seen.Version, uid = ptr.Deref(asked.ResourceVersion, ""), ptr.Deref(asked.UID, "")
-	}
-	_, err = caller.Change(r.Request.Context(), seen,
+	_, err = caller.Remove(r.Request.Context(), caller.Seen{Resource: k.Resource(), Name: name}, *options,
 		func(context.Context) (O, error) { return k.Live(s, r, name) },
-		func(_ context.Context, now O) (any, error) {
-			if uid != "" && uid != now.GetUID() {
-				return nil, caller.Modified(k.Resource(), name)
-			}
+		func(_ context.Context, now O, bound metav1.DeleteOptions) (any, error) {
 			if check != nil {
 				if err := check(now); err != nil {
 					return nil, err
 				}
 			}
-			return nil, k.delete(s, r, now, *options)
+			return nil, k.delete(s, r, name, bound)
 		})
 	return err
 }
 
 // Discard deletes an object that the request itself has made, as it made it.
 func (k Kind[O]) Discard(s *Store, r *restful.Request, made O) error {
-	return k.delete(s, r, made, metav1.DeleteOptions{})
+	return k.delete(s, r, made.GetName(), metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: ptr.To(made.GetUID()), ResourceVersion: ptr.To(made.GetResourceVersion())}})
 }
 
-func (k Kind[O]) delete(s *Store, r *restful.Request, now O, options metav1.DeleteOptions) error {
-	options.Preconditions = &metav1.Preconditions{UID: ptr.To(now.GetUID()), ResourceVersion: ptr.To(now.GetResourceVersion())}
-	order, err := caller.Deletion(k.path(now.GetName(), ""), options, nil)
+func (k Kind[O]) delete(s *Store, r *restful.Request, name string, options metav1.DeleteOptions) error {
+	order, err := caller.Deletion(k.path(name, ""), options, nil)
 	if err != nil {
 		return err
 	}
