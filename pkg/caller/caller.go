@@ -14,6 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/redaction"
@@ -73,6 +74,25 @@ func (c Client) Get(ctx context.Context, path string) (redaction.Raw, error) {
 func (c Client) Do(ctx context.Context, o Order) (redaction.Raw, error) {
 	body, err := c.do(ctx, o)
 	return redaction.Received(string(body)), err
+}
+
+// Into is Do, and decodes the object in the answer into out as answers may show it: without managedFields and the hidden fields of gr.
+func (c Client) Into(ctx context.Context, o Order, gr schema.GroupResource, out any) error {
+	raw, err := c.Do(ctx, o)
+	if err != nil {
+		return err
+	}
+	shown, err := raw.Shown(gr)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal([]byte(shown.String()), out); err != nil {
+		return fmt.Errorf("read kube-apiserver's answer to %s %s: %w", o.Method, o.Path, err)
+	}
+	if object, ok := out.(metav1.Object); ok {
+		object.SetManagedFields(nil)
+	}
+	return nil
 }
 
 func (c Client) do(ctx context.Context, o Order) ([]byte, error) {

@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -134,5 +135,31 @@ func TestAnOrderTellsWhomItIsFor(t *testing.T) {
 	})
 	if _, err := (caller.Client{authz.Func(onlyGet), kube}).Do(inARequest(t, "ann"), caller.Order{Method: http.MethodGet, Path: secretPath, For: in}); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestWhatIsDecodedIsWhatAnswersMayShow(t *testing.T) {
+	const hash = "$2a$10$secret"
+	c := caller.Client{May: authz.AlwaysAllow(), Kube: answers(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"kind":"User","metadata":{"name":"bob","uid":"u","managedFields":[{"manager":"kubectl"}]},
+			"spec":{"email":"b@example.com","password":"` + hash + `"}}`))
+	})}
+	users := schema.GroupResource{Group: "iam.kubesphere.io", Resource: "users"}
+	ctx := inARequest(t, "ann")
+	ctx = request.WithUser(ctx, &user.DefaultInfo{Name: "ann", Groups: []string{user.AllAuthenticated}})
+	order := caller.Order{Method: http.MethodGet, Path: "/apis/iam.kubesphere.io/v1beta1/users/bob"}
+	got := &unstructured.Unstructured{}
+	if err := c.Into(ctx, order, users, got); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := got.MarshalJSON(); strings.Contains(string(text), hash) || strings.Contains(string(text), "managedFields") ||
+		got.GetUID() != "u" {
+		t.Errorf("got %s", text)
+	}
+	order.Method = http.MethodPatch
+	var number int
+	if err := c.Into(ctx, order, users, &number); err == nil || !strings.Contains(err.Error(), "answer to PATCH "+order.Path) ||
+		strings.Contains(err.Error(), hash) {
+		t.Errorf("an answer that can't be decoded: %v", err)
 	}
 }

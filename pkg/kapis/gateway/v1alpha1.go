@@ -286,17 +286,9 @@ func (h *V1alpha1) send(ctx context.Context, order caller.Order, g *v1alpha1.Gat
 			return nil, fmt.Errorf("encode a Gateway: %w", err)
 		}
 	}
-	raw, err := h.AsCaller.Do(ctx, order)
-	if err != nil {
-		return nil, err
-	}
-	shown, err := raw.Shown(gatewaysResource.GroupResource())
-	if err != nil {
-		return nil, err
-	}
 	out := &v1alpha1.Gateway{}
-	if err := json.Unmarshal([]byte(shown.String()), out); err != nil {
-		return nil, fmt.Errorf("read kube-apiserver's answer to %s %s: %w", order.Method, order.Path, err)
+	if err := h.AsCaller.Into(ctx, order, gatewaysResource.GroupResource(), out); err != nil {
+		return nil, err
 	}
 	return out, nil
 }

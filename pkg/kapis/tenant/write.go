@@ -44,19 +44,10 @@ func (t *target) path(name string) string {
 
 func (t *target) do(ctx context.Context, o caller.Order) (*unstructured.Unstructured, error) {
 	o.Implied = t.implied
-	raw, err := t.AsCaller.Do(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	shown, err := raw.Shown(t.gvr.GroupResource())
-	if err != nil {
-		return nil, err
-	}
 	out := &unstructured.Unstructured{}
-	if err := out.UnmarshalJSON([]byte(shown.String())); err != nil {
-		return nil, fmt.Errorf("read kube-apiserver's answer to %s %s: %w", o.Method, o.Path, err)
+	if err := t.AsCaller.Into(ctx, o, t.gvr.GroupResource(), out); err != nil {
+		return nil, err
 	}
-	unstructured.RemoveNestedField(out.Object, "metadata", "managedFields")
 	return out, nil
 }
 

@@ -167,19 +167,12 @@ func (h *V1alpha1) now(r *http.Request, namespace, name string, uid types.UID) (
 	if !isName(name) {
 		return nil, apierrors.NewNotFound(templates, name)
 	}
-	raw, err := h.AsCaller.Do(asserted(r), implied(r, caller.Order{Method: http.MethodGet, Path: path(namespace, ""), Query: url.Values{
-		"fieldSelector": {"metadata.name=" + name + ",type=" + secretType}, "labelSelector": {label + "=" + labelValue},
-	}}))
-	if err != nil {
-		return nil, err
-	}
-	shown, err := raw.Shown(secrets.GroupResource())
-	if err != nil {
-		return nil, err
-	}
 	list := &corev1.SecretList{}
-	if err := json.Unmarshal([]byte(shown.String()), list); err != nil {
-		return nil, fmt.Errorf("read the template %s/%s: %w", namespace, name, err)
+	err := h.AsCaller.Into(asserted(r), implied(r, caller.Order{Method: http.MethodGet, Path: path(namespace, ""), Query: url.Values{
+		"fieldSelector": {"metadata.name=" + name + ",type=" + secretType}, "labelSelector": {label + "=" + labelValue},
+	}}), secrets.GroupResource(), list)
+	if err != nil {
+		return nil, err
 	}
 	for i := range list.Items {
 		s := &list.Items[i]
@@ -201,22 +194,14 @@ func (h *V1alpha1) send(r *http.Request, name string, order caller.Order, s *cor
 	if order.Body, err = json.Marshal(s); err != nil {
 		return nil, fmt.Errorf("encode the template %s/%s: %w", s.Namespace, name, err)
 	}
-	raw, err := h.AsCaller.Do(asserted(r), implied(r, order))
+	out := &corev1.Secret{}
+	err = h.AsCaller.Into(asserted(r), implied(r, order), secrets.GroupResource(), out)
 	switch {
 	case apierrors.IsNotFound(err) && order.Method == http.MethodPost: // the namespace
 		return nil, err
 	case err != nil:
 		return nil, named(err, name)
 	}
-	shown, err := raw.Shown(secrets.GroupResource())
-	if err != nil {
-		return nil, err
-	}
-	out := &corev1.Secret{}
-	if err := json.Unmarshal([]byte(shown.String()), out); err != nil {
-		return nil, fmt.Errorf("read kube-apiserver's answer to %s %s: %w", order.Method, order.Path, err)
-	}
-	out.ManagedFields = nil
 	return out, nil
 }
 

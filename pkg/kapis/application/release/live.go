@@ -102,17 +102,9 @@ func (h *Handler) object(r *restful.Request, gvr schema.GroupVersionResource, na
 // send sends an order as the caller, by the caller's own right to it, and returns the object in the answer.
 func (h *Handler) send(r *restful.Request, gvr schema.GroupVersionResource, o caller.Order) (*unstructured.Unstructured, error) {
 	o.For = r.Request
-	raw, err := h.Store.AsCaller.Do(r.Request.Context(), o)
-	if err != nil {
-		return nil, err
-	}
-	shown, err := raw.Shown(gvr.GroupResource())
-	if err != nil {
-		return nil, err
-	}
 	u := &unstructured.Unstructured{}
-	if err := json.Unmarshal([]byte(shown.String()), &u.Object); err != nil {
-		return nil, fmt.Errorf("read kube-apiserver's answer to %s %s: %w", o.Method, o.Path, err)
+	if err := h.Store.AsCaller.Into(r.Request.Context(), o, gvr.GroupResource(), &u.Object); err != nil {
+		return nil, err
 	}
 	u.SetManagedFields(nil)
 	return u, nil

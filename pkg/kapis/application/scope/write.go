@@ -17,7 +17,6 @@ import (
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
-	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -159,7 +158,8 @@ func (k Kind[O]) delete(s *Store, r *restful.Request, name string, options metav
 	if err != nil {
 		return err
 	}
-	_, err = s.do(r, order)
+	ctx, order := implied(r, order)
+	_, err = s.AsCaller.Do(ctx, order)
 	return err
 }
 
@@ -183,29 +183,22 @@ func (k Kind[O]) Live(s *Store, r *restful.Request, name string) (O, error) {
 // send sends an order, and returns the object in the answer.
 func (k Kind[O]) send(s *Store, r *restful.Request, order caller.Order) (O, error) {
 	var none O
-	raw, err := s.do(r, order)
-	if err != nil {
+	out := k.new()
+	ctx, order := implied(r, order)
+	if err := s.AsCaller.Into(ctx, order, k.Resource(), out); err != nil {
 		return none, err
 	}
-	shown, err := raw.Shown(k.Resource())
-	if err != nil {
-		return none, err
-	}
-	o, err := k.decode(shown.String())
-	if err != nil {
-		return none, err
-	}
-	o.SetManagedFields(nil)
-	return o, nil
+	out.GetObjectKind().SetGroupVersionKind(k.typeMeta())
+	return out, nil
 }
 
-// do sends an order that the right to the request implies.
-func (s *Store) do(r *restful.Request, order caller.Order) (raw redaction.Raw, err error) {
+// implied returns an order as the right to the request implies it, and the context to send it in.
+func implied(r *restful.Request, order caller.Order) (context.Context, caller.Order) {
 	ctx := r.Request.Context()
 	d := authz.DecisionFrom(ctx)
 	d.Group = synthetic
 	order.For, order.Implied = r.Request, true
-	return s.AsCaller.Do(authz.WithDecision(ctx, d), order)
+	return authz.WithDecision(ctx, d), order
 }
 
 func (k Kind[O]) path(name, sub string) string {
