@@ -21,6 +21,7 @@ import (
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	"kapis.dev/ks-apiserver/pkg/appstore"
 	"kapis.dev/ks-apiserver/pkg/chart"
+	"kapis.dev/ks-apiserver/pkg/controller/enqueue"
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
@@ -35,9 +36,7 @@ const (
 // Setup adds the controller of Applications to mgr.
 func Setup(_ context.Context, mgr manager.Manager) error {
 	r := &Applications{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: time.Now}
-	ofVersion := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return named(o.GetLabels()[v2.LabelApp])
-	})
+	ofVersion := enqueue.ByLabel(v2.LabelApp)
 	ofCategory := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		all := &v2.ApplicationList{}
 		if err := r.Client.List(ctx, all, client.MatchingLabels{v2.LabelCategory: o.GetName()}); err != nil {
@@ -45,7 +44,7 @@ func Setup(_ context.Context, mgr manager.Manager) error {
 		}
 		var out []reconcile.Request
 		for i := range all.Items {
-			out = append(out, named(all.Items[i].Name)...)
+			out = append(out, enqueue.Named(all.Items[i].Name)...)
 		}
 		return out
 	})
@@ -173,11 +172,4 @@ func unfinalize(ctx context.Context, c client.Client, o client.Object, finalizer
 		return fmt.Errorf("remove the finalizer of %T %s: %w", o, o.GetName(), err)
 	}
 	return nil
-}
-
-func named(name string) []reconcile.Request {
-	if name == "" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
 }

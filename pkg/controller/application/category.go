@@ -10,13 +10,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	"kapis.dev/ks-apiserver/pkg/controller/enqueue"
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
@@ -26,11 +26,9 @@ var onlyDeletions = predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { r
 // SetupCategories adds the controller of Categories to mgr.
 func SetupCategories(_ context.Context, mgr manager.Manager) error {
 	r := &Categories{Client: mgr.GetClient()}
-	of := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return named(o.GetLabels()[v2.LabelCategory])
-	})
+	of := enqueue.ByLabel(v2.LabelCategory)
 	always := source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		for _, req := range named(v2.CategoryUncategorized) {
+		for _, req := range enqueue.Named(v2.CategoryUncategorized) {
 			q.Add(req)
 		}
 		return nil

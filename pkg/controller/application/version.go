@@ -19,6 +19,7 @@ import (
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	"kapis.dev/ks-apiserver/pkg/appstore"
 	"kapis.dev/ks-apiserver/pkg/appstore/file"
+	"kapis.dev/ks-apiserver/pkg/controller/enqueue"
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
@@ -35,7 +36,7 @@ func SetupVersions(_ context.Context, mgr manager.Manager, files file.Store) err
 		}
 		var out []reconcile.Request
 		for i := range all.Items {
-			out = append(out, named(all.Items[i].Name)...)
+			out = append(out, enqueue.Named(all.Items[i].Name)...)
 		}
 		return out
 	})

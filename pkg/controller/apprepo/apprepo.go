@@ -31,6 +31,7 @@ import (
 	applicationv2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	"kapis.dev/ks-apiserver/pkg/chart"
 	"kapis.dev/ks-apiserver/pkg/chart/source"
+	"kapis.dev/ks-apiserver/pkg/controller/enqueue"
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
@@ -67,11 +68,12 @@ func Setup(_ context.Context, mgr manager.Manager, from *source.Client) error {
 		Watches(&applicationv2.ApplicationRelease{}, handler.EnqueueRequestsFromMapFunc(r.ofRelease)).Complete(r)
 }
 
+// named returns the request for a Repo; what people upload is from none.
 func named(name string) []reconcile.Request {
-	if name == "" || name == applicationv2.RepoUpload {
+	if name == applicationv2.RepoUpload {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
+	return enqueue.Named(name)
 }
 
 // New returns the reconciler. live reads without a cache.

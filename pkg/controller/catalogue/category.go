@@ -8,20 +8,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/controller/enqueue"
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
 // SetupCategories adds the controller of Categories to mgr.
 func SetupCategories(_ context.Context, mgr manager.Manager) error {
 	r := &Categories{Client: mgr.GetClient()}
-	of := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return named(o.GetLabels()[v1alpha1.LabelCategory])
-	})
+	of := enqueue.ByLabel(v1alpha1.LabelCategory)
 	return builder.ControllerManagedBy(mgr).Named(CategoryName).For(&v1alpha1.Category{}).Watches(&v1alpha1.Extension{}, of).Complete(r)
 }
 

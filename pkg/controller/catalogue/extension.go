@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -20,6 +19,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart"
+	"kapis.dev/ks-apiserver/pkg/controller/enqueue"
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
@@ -43,19 +43,9 @@ type Platform struct {
 // SetupExtensions adds the controller of Extensions to mgr.
 func SetupExtensions(_ context.Context, mgr manager.Manager, on Platform) error {
 	r := &Extensions{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Platform: on}
-	version := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return named(o.GetLabels()[v1alpha1.LabelExtension])
-	})
-	plan := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request { return named(o.GetName()) })
+	version := enqueue.ByLabel(v1alpha1.LabelExtension)
 	return builder.ControllerManagedBy(mgr).Named(ExtensionName).For(&v1alpha1.Extension{}).
-		Watches(&v1alpha1.ExtensionVersion{}, version).Watches(&v1alpha1.InstallPlan{}, plan).Complete(r)
-}
-
-func named(name string) []reconcile.Request {
-	if name == "" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
+		Watches(&v1alpha1.ExtensionVersion{}, version).Watches(&v1alpha1.InstallPlan{}, &handler.EnqueueRequestForObject{}).Complete(r)
 }
 
 // Extensions reconciles Extensions: each is what its highest version says, with a list of all versions and the state of its InstallPlan.

@@ -30,6 +30,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart"
 	"kapis.dev/ks-apiserver/pkg/chart/source"
+	"kapis.dev/ks-apiserver/pkg/controller/enqueue"
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
@@ -48,9 +49,7 @@ const (
 // Setup adds the controller to mgr.
 func Setup(_ context.Context, mgr manager.Manager, from *source.Client) error {
 	r := New(mgr.GetClient(), mgr.GetAPIReader(), from, time.Now)
-	of := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return named(o.GetLabels()[v1alpha1.LabelRepository])
-	})
+	of := enqueue.ByLabel(v1alpha1.LabelRepository)
 	// At the start there may be versions of a Repository that was deleted meanwhile; a version that is deleted may have to come back.
 	comesOrGoes := predicate.Funcs{
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
@@ -62,13 +61,6 @@ func Setup(_ context.Context, mgr manager.Manager, from *source.Client) error {
 	return builder.ControllerManagedBy(mgr).Named(Name).For(&v1alpha1.Repository{}).
 		Watches(&v1alpha1.ExtensionVersion{}, of, builder.WithPredicates(comesOrGoes)).
 		Watches(&v1alpha1.InstallPlan{}, handler.EnqueueRequestsFromMapFunc(r.ofPlan)).Complete(r)
-}
-
-func named(name string) []reconcile.Request {
-	if name == "" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
 }
 
 // New returns the reconciler. live reads without a cache.
@@ -143,11 +135,7 @@ func (r *Reconciler) ofPlan(ctx context.Context, o client.Object) []reconcile.Re
 			of[all.Items[i].Labels[v1alpha1.LabelRepository]] = true
 		}
 	}
-	var out []reconcile.Request
-	for _, name := range slices.Sorted(maps.Keys(of)) {
-		out = append(out, named(name)...)
-	}
-	return out
+	return enqueue.Named(slices.Sorted(maps.Keys(of))...)
 }
 
 // Reconcile reads one Repository if it is time to.

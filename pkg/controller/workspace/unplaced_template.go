@@ -23,6 +23,7 @@ import (
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/builtinrole"
 	"kapis.dev/ks-apiserver/pkg/controller/crd"
+	"kapis.dev/ks-apiserver/pkg/controller/enqueue"
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
@@ -33,7 +34,7 @@ const UnplacedName = "unplacedworkspace"
 // their manager: without them the creator of a workspace could neither see it nor delete it. It runs on the host, which has the templates.
 func SetupUnplaced(_ context.Context, mgr manager.Manager) error {
 	r := &Unplaced{&Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(UnplacedName), Now: time.Now}}
-	labelled := handler.EnqueueRequestsFromMapFunc(toWorkspace)
+	labelled := enqueue.ByLabel(tenantv1beta1.LabelWorkspace) // at the start this finds the objects of missing workspaces
 	// A Workspace that comes has its own controller.
 	goes := predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },

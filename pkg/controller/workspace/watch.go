@@ -31,14 +31,6 @@ func request(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
 }
 
-// toWorkspace returns the workspace that an object belongs to. At the start this finds the objects of missing workspaces.
-func toWorkspace(_ context.Context, o client.Object) []reconcile.Request {
-	if w := o.GetLabels()[tenantv1beta1.LabelWorkspace]; w != "" {
-		return []reconcile.Request{request(w)}
-	}
-	return nil
-}
-
 // managerOf is the index function of managerField.
 func managerOf(o client.Object) []string {
 	if w := o.(*tenantv1beta1.Workspace); w.Spec.Manager != "" {

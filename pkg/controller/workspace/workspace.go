@@ -26,6 +26,7 @@ import (
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/enqueue"
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
@@ -52,7 +53,7 @@ func Setup(ctx context.Context, mgr manager.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &tenantv1beta1.Workspace{}, managerField, managerOf); err != nil {
 		return fmt.Errorf("index workspaces by manager: %w", err)
 	}
-	labelled := handler.EnqueueRequestsFromMapFunc(toWorkspace)
+	labelled := enqueue.ByLabel(tenantv1beta1.LabelWorkspace) // at the start this finds the objects of missing workspaces
 	return builder.ControllerManagedBy(mgr).Named(Name).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		For(&tenantv1beta1.Workspace{}).
