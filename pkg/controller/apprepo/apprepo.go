@@ -6,9 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +30,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/chart"
 	"kapis.dev/ks-apiserver/pkg/chart/source"
 	"kapis.dev/ks-apiserver/pkg/controller/enqueue"
+	"kapis.dev/ks-apiserver/pkg/controller/polling"
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
@@ -41,8 +40,8 @@ const Name = "apprepo"
 const (
 	// leastPeriod is the shortest time between two reads that nobody asked for.
 	leastPeriod = 180 * time.Second
-	// timeout bounds a read, and firstRetry is the pause after one that failed; it doubles up to the period.
-	timeout, firstRetry = 2 * time.Minute, time.Minute
+	// timeout bounds a read.
+	timeout = 2 * time.Minute
 	// parallel is how many Repos are read at once: a slow one holds up no other.
 	parallel = 3
 )
@@ -78,7 +77,7 @@ func named(name string) []reconcile.Request {
 
 // New returns the reconciler. live reads without a cache.
 func New(c client.Client, live client.Reader, from *source.Client, events events.EventRecorder, now func() time.Time) *Reconciler {
-	return &Reconciler{client: c, live: live, source: from, events: events, now: now, reads: map[string]*read{}}
+	return &Reconciler{client: c, live: live, source: from, events: events, now: now}
 }
 
 // Reconciler reconciles Repos.
@@ -88,9 +87,7 @@ type Reconciler struct {
 	source *source.Client
 	events events.EventRecorder
 	now    func() time.Time
-
-	mu    sync.Mutex
-	reads map[string]*read // by the name of the Repo
+	reads  polling.Memory[read]
 }
 
 // read is what the last read of a Repo found out. It is lost on a restart, which costs a Repo with a period one more read, and no write.
@@ -103,23 +100,18 @@ type read struct {
 	// since asks whether something has changed, and digest is that of the index which was taken over.
 	since  source.Validators
 	digest string
-	// next is when it is read again, zero for never, and failures how often in a row that failed.
-	next     time.Time
-	failures int
+	turn   polling.Turn
 	// message is why it could not be read.
 	message string
 	// orphans are the objects that stay only because releases use them.
 	orphans map[string]bool
 }
 
+// whole has the next read take over all that there is, whether or not it has changed.
+func (is *read) whole() { is.since, is.digest = source.Validators{}, "" }
+
 // forget has a Repo be read as a whole the next time: objects that come of it are gone.
-func (r *Reconciler) forget(name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if is := r.reads[name]; is != nil {
-		is.since, is.digest = source.Validators{}, ""
-	}
-}
+func (r *Reconciler) forget(name string) { r.reads.Edit(name, (*read).whole) }
 
 // ofRelease returns the Repo whose version a release uses, or has used: it may have to go now.
 func (r *Reconciler) ofRelease(ctx context.Context, o client.Object) []reconcile.Request {
@@ -147,9 +139,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	if err != nil || !repo.DeletionTimestamp.IsZero() {
-		r.mu.Lock()
-		delete(r.reads, req.Name)
-		r.mu.Unlock()
+		r.reads.Delete(req.Name)
 		if _, err := r.prune(ctx, req.Name, nil); err != nil {
 			return retry.OnConflict(0, err)
 		}
@@ -162,10 +152,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 				return retry.OnConflict(0, err)
 			}
 		}
-		if last.next.IsZero() {
-			return reconcile.Result{}, nil
-		}
-		return reconcile.Result{RequeueAfter: max(last.next.Sub(r.now()), time.Second)}, nil
+		return reconcile.Result{RequeueAfter: last.turn.Wait(r.now())}, nil
 	}
 	return r.sync(ctx, repo, last)
 }
@@ -195,26 +182,25 @@ func period(s *applicationv2.RepoSpec) time.Duration {
 
 // due returns what is known of the last read, and whether there has to be another one.
 func (r *Reconciler) due(repo *applicationv2.Repo) (read, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	last, now := r.reads[repo.Name], read{uid: repo.UID, spec: repo.Spec}
+	last, known := r.reads.Get(repo.Name)
+	now := read{uid: repo.UID, spec: repo.Spec}
 	every := period(&repo.Spec)
 	switch {
-	case last != nil && last.uid == now.uid && equality.Semantic.DeepEqual(last.spec, now.spec):
-		now = *last
-	case last == nil && done(repo): // another process has read it
+	case known && last.uid == now.uid && equality.Semantic.DeepEqual(last.spec, now.spec):
+		now = last
+	case !known && done(repo): // another process has read it
 		if every > 0 {
-			now.next = repo.Status.LastUpdateTime.Add(every)
+			now.turn.Next = repo.Status.LastUpdateTime.Add(every)
 		}
 	default:
 		now.asked = true
 		return now, true
 	}
 	if now.asked = repo.Status.State == applicationv2.RepoManualTrigger; now.asked {
-		now.since, now.digest = source.Validators{}, "" // whoever asks for it wants it to be right again
+		now.whole() // whoever asks for it wants it to be right again
 		return now, true
 	}
-	return now, !now.next.IsZero() && !r.now().Before(now.next)
+	return now, now.turn.Due(r.now())
 }
 
 // done reports whether a Repo was read as it is, by what its status says.
@@ -230,9 +216,7 @@ func done(repo *applicationv2.Repo) bool {
 // sync reads a Repo, and takes over what it has.
 func (r *Reconciler) sync(ctx context.Context, repo *applicationv2.Repo, last read) (reconcile.Result, error) {
 	if last.asked {
-		r.mu.Lock()
-		delete(r.reads, repo.Name) // until it is read, nothing is known of it
-		r.mu.Unlock()
+		r.reads.Delete(repo.Name) // until it is read, nothing is known of it
 		if err := r.begin(ctx, repo); err != nil {
 			return retry.OnConflict(0, err)
 		}
@@ -242,26 +226,16 @@ func (r *Reconciler) sync(ctx context.Context, repo *applicationv2.Repo, last re
 	if err != nil && !errors.As(err, &failed) {
 		return retry.OnConflict(0, fmt.Errorf("take over the Repo %s: %w", repo.Name, err))
 	}
-	every := period(&repo.Spec)
-	wait := every + time.Duration(rand.Float64()*0.1*float64(every)) //nolint:gosec // it spreads reads, and is no secret
 	if failed != nil {
 		klog.InfoS("a Repo can't be read", "repo", repo.Name, "error", failed, "cause", failed.Cause)
-		wait = min(every, firstRetry<<min(last.failures, 10))
-		last.failures++
-	} else {
-		last.failures = 0
 	}
-	last.spec, last.next = repo.Spec, time.Time{}
-	if every > 0 {
-		last.next = r.now().Add(wait)
-	}
+	wait := last.turn.Done(r.now(), period(&repo.Spec), failed != nil)
+	last.spec = repo.Spec
 	if err := r.note(ctx, repo, &last, found, failed); err != nil {
 		return retry.OnConflict(0, err)
 	}
 	last.asked = false
-	r.mu.Lock()
-	r.reads[repo.Name] = &last
-	r.mu.Unlock()
+	r.reads.Set(repo.Name, last)
 	return reconcile.Result{RequeueAfter: wait}, nil
 }
 

@@ -31,11 +31,7 @@ func (r *Reconciler) pruneOrphans(ctx context.Context, repo string, orphans map[
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if is := r.reads[repo]; is != nil {
-		is.orphans = left.orphans
-	}
+	r.reads.Edit(repo, func(is *read) { is.orphans = left.orphans })
 	return nil
 }
 

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -31,6 +29,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/chart"
 	"kapis.dev/ks-apiserver/pkg/chart/source"
 	"kapis.dev/ks-apiserver/pkg/controller/enqueue"
+	"kapis.dev/ks-apiserver/pkg/controller/polling"
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
@@ -42,8 +41,6 @@ const (
 	leastInterval, usualInterval = 15 * time.Minute, 30 * time.Minute
 	// usualTimeout bounds a read, and mostTimeout what a Repository may ask for.
 	usualTimeout, mostTimeout = 2 * time.Minute, 10 * time.Minute
-	// firstRetry is the pause after a read that failed; it doubles up to the interval.
-	firstRetry = time.Minute
 )
 
 // Setup adds the controller to mgr.
@@ -65,7 +62,7 @@ func Setup(_ context.Context, mgr manager.Manager, from *source.Client) error {
 
 // New returns the reconciler. live reads without a cache.
 func New(c client.Client, live client.Reader, from *source.Client, now func() time.Time) *Reconciler {
-	return &Reconciler{client: c, live: live, source: from, now: now, reads: map[string]*read{}}
+	return &Reconciler{client: c, live: live, source: from, now: now}
 }
 
 // Reconciler reconciles Repositories.
@@ -74,9 +71,7 @@ type Reconciler struct {
 	live   client.Reader
 	source *source.Client
 	now    func() time.Time
-
-	mu    sync.Mutex
-	reads map[string]*read // by the name of the Repository
+	reads  polling.Memory[read]
 }
 
 // read is what the last read of a Repository found out. It is lost on a restart, which costs one more read and no write.
@@ -88,34 +83,23 @@ type read struct {
 	// since asks whether something has changed, and digest is that of the index which was taken over.
 	since  source.State
 	digest string
-	// next is when it is read again, and failures how often in a row that failed.
-	next     time.Time
-	failures int
+	turn   polling.Turn
 	// orphans says that versions stay only because they are in use.
 	orphans bool
 	// incomplete says that nothing was removed, as the index may be cut off.
 	incomplete bool
 }
 
+// whole has the next read take over all that there is, whether or not it has changed.
+func (is *read) whole() { is.since, is.digest = source.State{}, "" }
+
 // forget has a Repository be read as a whole the next time: objects that come of it are gone.
-func (r *Reconciler) forget(name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if is := r.reads[name]; is != nil {
-		is.since, is.digest = source.State{}, ""
-	}
-}
+func (r *Reconciler) forget(name string) { r.reads.Edit(name, (*read).whole) }
 
 // remove forgets a Repository that is gone. The others may have what it had, and are read as a whole the next time.
 func (r *Reconciler) remove(name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.reads[name] == nil {
-		return
-	}
-	delete(r.reads, name)
-	for _, is := range r.reads {
-		is.since, is.digest = source.State{}, ""
+	if r.reads.Delete(name) {
+		r.reads.EditAll((*read).whole)
 	}
 }
 
@@ -159,7 +143,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 				return retry.OnConflict(0, err)
 			}
 		}
-		return reconcile.Result{RequeueAfter: max(last.next.Sub(r.now()), time.Second)}, nil
+		return reconcile.Result{RequeueAfter: last.turn.Wait(r.now())}, nil
 	}
 	return r.sync(ctx, repository, last)
 }
@@ -175,17 +159,15 @@ func (r *Reconciler) release(ctx context.Context, repository *v1alpha1.Repositor
 
 // due returns what is known of the last read, and whether there has to be another one.
 func (r *Reconciler) due(repository *v1alpha1.Repository) (read, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	last := r.reads[repository.Name]
+	last, known := r.reads.Get(repository.Name)
 	now := read{uid: repository.UID, spec: repository.Spec, sync: repository.Annotations[v1alpha1.AnnotationSync]}
 	switch {
-	case last == nil || last.uid != now.uid || !equality.Semantic.DeepEqual(last.spec, now.spec):
+	case !known || last.uid != now.uid || !equality.Semantic.DeepEqual(last.spec, now.spec):
 		return now, true
 	case last.sync != now.sync: // whoever asks for it wants it to be right again
 		return now, true
 	}
-	return *last, !r.now().Before(last.next)
+	return last, last.turn.Due(r.now())
 }
 
 // sync reads a Repository, and takes over what it has.
@@ -196,21 +178,14 @@ func (r *Reconciler) sync(ctx context.Context, repository *v1alpha1.Repository, 
 	if err != nil && !errors.As(err, &failed) {
 		return retry.OnConflict(0, fmt.Errorf("take over the repository %s: %w", repository.Name, err))
 	}
-	wait := interval + time.Duration(rand.Float64()*0.1*float64(interval)) //nolint:gosec // it spreads reads, and is no secret
 	if failed != nil {
 		klog.InfoS("a repository can't be read", "repository", repository.Name, "error", failed, "cause", failed.Cause)
-		wait = min(interval, firstRetry<<min(last.failures, 10))
-		last.failures++
-	} else {
-		last.failures = 0
 	}
-	last.next = r.now().Add(wait)
+	wait := last.turn.Done(r.now(), interval, failed != nil)
 	if err := r.note(ctx, repository, &last, found, failed); err != nil {
 		return retry.OnConflict(0, err)
 	}
-	r.mu.Lock()
-	r.reads[repository.Name] = &last
-	r.mu.Unlock()
+	r.reads.Set(repository.Name, last)
 	return reconcile.Result{RequeueAfter: wait}, nil
 }
 

@@ -312,11 +312,7 @@ func (r *Reconciler) pruneOrphans(ctx context.Context, repository string, last r
 		return err
 	}
 	if !left.orphans {
-		r.mu.Lock()
-		if is := r.reads[repository]; is != nil && is.uid == last.uid {
-			is.orphans = false
-		}
-		r.mu.Unlock()
+		r.reads.Edit(repository, func(is *read) { is.orphans = is.orphans && is.uid != last.uid })
 	}
 	return nil
 }
