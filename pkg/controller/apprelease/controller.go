@@ -3,7 +3,6 @@ package apprelease
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -21,6 +20,7 @@ import (
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	"kapis.dev/ks-apiserver/pkg/controller/grant"
+	"kapis.dev/ks-apiserver/pkg/controller/retry"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
@@ -99,22 +99,15 @@ type Reconciler struct {
 	Now    func() time.Time
 	Options
 
-	mu sync.Mutex
-	// failures are operations that may succeed later, by release.
-	failures map[string]failure
-}
-
-// failure is an operation that failed, and how often.
-type failure struct {
-	id    string
-	count int
+	// failures are those of operations that may succeed later.
+	failures retry.Failures
 }
 
 // Reconcile does what one release says.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	rel := &v2.ApplicationRelease{}
 	if err := r.Client.Get(ctx, req.NamespacedName, rel); err != nil {
-		r.succeeded(req.Name)
+		r.failures.Forget(req.Name)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	w := &writer{client: r.Client, stored: rel.DeepCopy(), release: rel}
@@ -129,30 +122,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, failed
 	}
 	return result, err
-}
-
-// failed returns how often an operation has failed before, and notes that it has once more.
-func (r *Reconciler) failed(release, id string) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	f := r.failures[release]
-	if f.id != id {
-		f = failure{id: id}
-	}
-	before := f.count
-	f.count++
-	if r.failures == nil {
-		r.failures = map[string]failure{}
-	}
-	r.failures[release] = f
-	return before
-}
-
-// succeeded forgets the failures of a release.
-func (r *Reconciler) succeeded(release string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.failures, release)
 }
 
 func (r *Reconciler) event(rel *v2.ApplicationRelease, kind, reason, message string) {

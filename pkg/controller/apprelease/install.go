@@ -91,7 +91,7 @@ func (r *Reconciler) install(ctx context.Context, w *writer) (reconcile.Result, 
 			return reconcile.Result{}, err
 		}
 		if err = r.operate(ctx, want); err == nil {
-			r.succeeded(rel.Name)
+			r.failures.Forget(rel.Name)
 			s.SpecHash = id
 			r.enter(s, done, "")
 			r.event(rel, corev1.EventTypeNormal, "Applied", "the version "+want.version.Name+" was applied as "+want.author.user)
@@ -137,10 +137,10 @@ func (r *Reconciler) refused(rel *v2.ApplicationRelease, id string, err error) r
 	}
 	r.enter(s, v2.ReleaseFailed, message)
 	r.event(rel, corev1.EventTypeWarning, reason, message)
-	if before := r.failed(rel.Name, id); before < len(after) {
+	if before := r.failures.Add(rel.Name, id); before < len(after) {
 		return reconcile.Result{RequeueAfter: after[before]}
 	}
-	r.succeeded(rel.Name)
+	r.failures.Forget(rel.Name)
 	s.SpecHash = id
 	return reconcile.Result{}
 }

@@ -49,7 +49,7 @@ func (r *Reconciler) remove(ctx context.Context, w *writer) (reconcile.Result, e
 			return reconcile.Result{}, err
 		}
 	}
-	attempt := r.failed(rel.Name, id)
+	attempt := r.failures.Add(rel.Name, id)
 	kept, err := r.uninstall(ctx, rel, attempt)
 	if ctx.Err() != nil {
 		return reconcile.Result{}, ctx.Err()
@@ -72,7 +72,7 @@ func (r *Reconciler) remove(ctx context.Context, w *writer) (reconcile.Result, e
 	if err := r.Client.Delete(ctx, m); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("remove the inventory of the release %s: %w", rel.Name, err)
 	}
-	r.succeeded(rel.Name)
+	r.failures.Forget(rel.Name)
 	controllerutil.RemoveFinalizer(rel, v2.FinalizerRelease)
 	return reconcile.Result{}, w.writeFinalizers(ctx)
 }

@@ -23,6 +23,7 @@ import (
 	extensionsv1alpha1 "kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/controller/grant"
+	"kapis.dev/ks-apiserver/pkg/controller/retry"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
@@ -98,17 +99,12 @@ type Reconciler struct {
 	Now    func() time.Time
 	Options
 
+	// failures are those of operations that may succeed later.
+	failures retry.Failures
+
 	mu sync.Mutex
-	// failures are operations that may succeed later, by plan.
-	failures map[string]failure
 	// revoked are the plans whose installers have no rights left from an operation that was interrupted.
 	revoked map[string]bool
-}
-
-// failure is an operation that failed, and how often.
-type failure struct {
-	id    string
-	count int
 }
 
 // Reconcile does what one plan says.
@@ -162,9 +158,9 @@ func (r *Reconciler) revokeLeftovers(ctx context.Context, extension string) erro
 }
 
 func (r *Reconciler) forget(plan string) {
+	r.failures.Forget(plan)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.failures, plan)
 	delete(r.revoked, plan)
 }
 

@@ -264,9 +264,7 @@ func (r *Reconciler) succeeded(plan *v1alpha1.InstallPlan, want *wanted, conditi
 	}
 	meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionRolledBack)
 	enter(s, v1alpha1.StateInstalled, r.Now())
-	r.mu.Lock()
-	delete(r.failures, plan.Name)
-	r.mu.Unlock()
+	r.failures.Forget(plan.Name)
 	r.event(plan, corev1.EventTypeNormal, condition, message)
 }
 
@@ -286,24 +284,13 @@ func (r *Reconciler) failed(plan *v1alpha1.InstallPlan, condition, id string, re
 		say(s, v1alpha1.ConditionRolledBack, true, reason, "the upgrade failed, and version "+s.Version+" runs again", r.Now())
 	}
 	r.event(plan, corev1.EventTypeWarning, reason, err.Error())
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	f := r.failures[plan.Name]
-	if f.id != id {
-		f = failure{id: id}
-	}
-	if !transient || f.count >= len(retries) {
+	before := r.failures.Add(plan.Name, id)
+	if !transient || before >= len(retries) {
 		setAnnotation(plan, v1alpha1.AnnotationOperation, id)
-		delete(r.failures, plan.Name)
+		r.failures.Forget(plan.Name)
 		return reconcile.Result{}
 	}
-	after := retries[f.count]
-	f.count++
-	if r.failures == nil {
-		r.failures = map[string]failure{}
-	}
-	r.failures[plan.Name] = f
-	return reconcile.Result{RequeueAfter: after}
+	return reconcile.Result{RequeueAfter: retries[before]}
 }
 
 // apply runs the operation, with the rights that it needs.

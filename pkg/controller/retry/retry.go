@@ -1,4 +1,4 @@
-// Package retry returns when an object is reconciled again after a failed write.
+// Package retry returns when an object is reconciled again after a failed write, and counts how often an operation has failed.
 package retry
 
 import (
