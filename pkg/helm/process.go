@@ -129,7 +129,7 @@ func (p *process) supervise(ctx context.Context, input []byte) (*Result, error) 
 		why = "its process ended: " + err.Error()
 	}
 	if said = p.redact.text(said); said != "" {
-		why += ": " + clip(said, maxMessage)
+		why += ": " + Clip(said, maxMessage)
 	}
 	return nil, &Error{Reason: ReasonInterrupted, Transient: true, Message: "Helm operation: " + why}
 }
@@ -223,7 +223,7 @@ func (p *process) read(from io.Reader) *Line {
 
 // clean takes the values out of what a child says, and cuts it.
 func (p *process) clean(l *Line) {
-	short := func(s *string) { *s = clip(p.redact.text(*s), maxMessage) }
+	short := func(s *string) { *s = Clip(p.redact.text(*s), maxMessage) }
 	short(&l.Message)
 	if l.Error != nil {
 		short(&l.Error.Message)

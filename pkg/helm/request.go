@@ -143,13 +143,13 @@ func (r *Request) check() error {
 		return refuse("%q: want validate, render, apply, rollback, uninstall or status", r.Operation)
 	}
 	if wrong := validation.IsDNS1123Label(r.Name); len(wrong) > 0 || len(r.Name) > 53 {
-		return refuse("the release's name %q is not a DNS-1123 label of at most 53 characters", clip(r.Name, 80))
+		return refuse("the release's name %q is not a DNS-1123 label of at most 53 characters", Clip(r.Name, 80))
 	}
 	if wrong := validation.IsDNS1123Label(r.Namespace); len(wrong) > 0 {
-		return refuse("the namespace %q is not a DNS-1123 label", clip(r.Namespace, 80))
+		return refuse("the namespace %q is not a DNS-1123 label", Clip(r.Namespace, 80))
 	}
 	if len(validation.IsValidLabelValue(r.ID)) > 0 {
-		return refuse("the ID %q is not the value of a label", clip(r.ID, 80))
+		return refuse("the ID %q is not the value of a label", Clip(r.ID, 80))
 	}
 	if needsChart != (len(r.Chart) > 0) || len(r.Chart) > MaxArchive {
 		return refuse("%s with a chart of %d bytes: validate, render and apply have one, of at most %d", r.Operation, len(r.Chart), MaxArchive)
@@ -162,7 +162,7 @@ func (r *Request) check() error {
 	}
 	for k, v := range r.Labels {
 		if len(validation.IsQualifiedName(k)) > 0 || len(validation.IsValidLabelValue(v)) > 0 {
-			return refuse("the label %q is not valid", clip(k+"="+v, 160))
+			return refuse("the label %q is not valid", Clip(k+"="+v, 160))
 		}
 		var key any
 		if err := yaml.Unmarshal([]byte(k), &key); err != nil || key != k { // as y, which YAML 1.1 takes for a boolean
@@ -181,9 +181,10 @@ func (r *Request) check() error {
 	return nil
 }
 
-func clip(s string, n int) string {
-	if len(s) > n {
-		return strings.ToValidUTF8(s[:n], "") + "..."
+// Clip returns a text as UTF-8 with at most about most bytes, for messages and conditions.
+func Clip(s string, most int) string {
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "..."
 	}
 	return s
 }

@@ -126,12 +126,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 func (r *Reconciler) event(rel *v2.ApplicationRelease, kind, reason, message string) {
 	const most = 1000 // of an event's note, in bytes
-	r.Events.Eventf(rel, nil, kind, reason, "Install", "%s", clip(message, most))
+	r.Events.Eventf(rel, nil, kind, reason, "Install", "%s", helm.Clip(message, most))
 }
 
 // enter notes a state.
 func (r *Reconciler) enter(s *v2.ApplicationReleaseStatus, state, message string) {
-	message = clip(message, maxMessage)
+	message = helm.Clip(message, maxMessage)
 	if s.State == state && s.Message == message {
 		return
 	}
@@ -140,17 +140,6 @@ func (r *Reconciler) enter(s *v2.ApplicationReleaseStatus, state, message string
 		s.LastUpdate = &now
 	}
 	s.State, s.Message = state, message
-}
-
-func clip(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	end := most
-	for end > 0 && text[end]&0xC0 == 0x80 {
-		end--
-	}
-	return text[:end] + "..."
 }
 
 // writer writes what has changed of a release. It has no lock on the version: an operation takes minutes, in which people change what they

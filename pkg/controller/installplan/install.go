@@ -400,5 +400,5 @@ func setAnnotation(plan *v1alpha1.InstallPlan, key, value string) {
 
 func (r *Reconciler) event(plan *v1alpha1.InstallPlan, kind, reason, message string) {
 	const most = 1000 // of an event's note, in bytes
-	r.Events.Eventf(plan, nil, kind, reason, "Install", "%s", clip(message, most))
+	r.Events.Eventf(plan, nil, kind, reason, "Install", "%s", helm.Clip(message, most))
 }

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
 const (
@@ -37,19 +38,8 @@ func say(s *v1alpha1.InstallationStatus, condition string, is bool, reason, mess
 		status = metav1.ConditionTrue
 	}
 	meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: condition, Status: status, Reason: reason,
-		Message: clip(message, maxMessage), LastTransitionTime: metav1.NewTime(now)})
+		Message: helm.Clip(message, maxMessage), LastTransitionTime: metav1.NewTime(now)})
 }
 
 // isInstalled reports whether a version of the extension runs.
 func isInstalled(s *v1alpha1.InstallationStatus) bool { return s.Version != "" }
-
-func clip(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	end := most
-	for end > 0 && text[end]&0xC0 == 0x80 {
-		end--
-	}
-	return text[:end] + "..."
-}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kapis.dev/ks-apiserver/pkg/chart"
+	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
 // tagAgent is the tag of the subcharts that are for other clusters alone, and tagExtension that of those for the host.
@@ -71,7 +72,7 @@ func hostValues(config string, m *chart.Metadata, s *Settings) ([]byte, error) {
 func parseValues(config string) (map[string]any, error) {
 	values := map[string]any{}
 	if err := yaml.Unmarshal([]byte(strings.TrimRight(config, " \t\r\n")), &values); err != nil {
-		return nil, errors.New("the configuration is no YAML mapping: " + clip(err.Error(), 300))
+		return nil, errors.New("the configuration is no YAML mapping: " + helm.Clip(err.Error(), 300))
 	}
 	if values == nil {
 		values = map[string]any{}

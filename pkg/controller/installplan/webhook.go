@@ -20,6 +20,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart"
 	"kapis.dev/ks-apiserver/pkg/extension/permission"
+	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
 // Path is the webhook's, as configurations of existing installations have it.
@@ -101,7 +102,7 @@ func (h *Webhook) approve(ctx context.Context, u authenticationv1.UserInfo, plan
 		return "", fmt.Errorf("find out whether %s may approve the InstallPlan %s: %w", u.Username, plan.Name, err)
 	}
 	if len(missing) > 0 {
-		return clip(fmt.Sprintf("the InstallPlan waits for an approval by somebody who holds what the chart may do (%s): you do not hold %s",
+		return helm.Clip(fmt.Sprintf("the InstallPlan waits for an approval by somebody who holds what the chart may do (%s): you do not hold %s",
 			request.Level(), listed(words(missing))), maxWarning), nil
 	}
 	annotations[v1alpha1.AnnotationApproved], annotations[v1alpha1.AnnotationApprovedBy] = stamp, u.Username
