@@ -1,13 +1,11 @@
 package filter
 
 import (
-	"fmt"
 	"net/http"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -34,7 +32,7 @@ func (m *Members) Cluster(names ...string) Filter {
 			case m != nil && u != nil && !m.MayList(ctx, u):
 				web.WriteError(w, r, authz.Forbidden(u, info, authz.Decision{}))
 			default:
-				web.WriteError(w, r, apierrors.NewBadRequest(fmt.Sprintf("cluster %q does not exist", info.Cluster)))
+				web.WriteError(w, r, status.BadRequestf("cluster %q does not exist", info.Cluster))
 			}
 		})
 	}

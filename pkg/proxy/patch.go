@@ -13,6 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // maxPatch bounds the patch of a kind that has secrets: it is the longest body that the server accepts.
@@ -64,13 +65,13 @@ func checkOperation(gr schema.GroupResource, text string) error {
 			continue
 		}
 		if _, twice := is[m.Key]; twice || m.Value[0] != '"' {
-			return apierrors.NewBadRequest(fmt.Sprintf("%q in an operation of the JSON patch must be one string", m.Key))
+			return status.BadRequestf("%q in an operation of the JSON patch must be one string", m.Key)
 		}
 		is[m.Key] = rawjson.Text(m.Value)
 	}
 	for _, path := range []string{is["path"], is["from"]} {
 		if path != "" && path[0] != '/' {
-			return apierrors.NewBadRequest(fmt.Sprintf("the path %.200q in the JSON patch must begin with a slash", path))
+			return status.BadRequestf("the path %.200q in the JSON patch must begin with a slash", path)
 		}
 	}
 	source, takes := is["from"], is["op"] == "copy" || is["op"] == "move"
@@ -78,7 +79,7 @@ func checkOperation(gr schema.GroupResource, text string) error {
 		source, takes = is["path"], true
 	}
 	if takes && redaction.Hides(gr, source) {
-		return apierrors.NewBadRequest(fmt.Sprintf("the JSON patch may not %s from %.200q: something of it is not shown", is["op"], source))
+		return status.BadRequestf("the JSON patch may not %s from %.200q: something of it is not shown", is["op"], source)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package resource
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 
 	"kapis.dev/ks-apiserver/pkg/redaction"
@@ -157,7 +156,7 @@ func (s *Service) Get(ctx context.Context, k *store.Kind, scope plan.Scope, name
 	}
 	gr := k.GVR.GroupResource()
 	if k.Namespaced && scope.Namespace == "" {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s are in namespaces: name one in the path", gr))
+		return nil, status.BadRequestf("%s are in namespaces: name one in the path", gr)
 	}
 	r, ok := snap.Get(scope.Namespace, name)
 	ok = ok && scope.Only.Has(r)

@@ -69,7 +69,7 @@ func (s *Service) StatefulSet(ctx context.Context, namespace, name, revision str
 func (s *Service) controlled(ctx context.Context, resource, namespace, name, revision string, shape any) (json.RawMessage, error) {
 	number, err := strconv.ParseInt(revision, 10, 64)
 	if err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the revision %q is not a number", clip(revision)))
+		return nil, status.BadRequestf("the revision %q is not a number", clip(revision))
 	}
 	owner, err := s.workload(ctx, resource, namespace, name)
 	if err != nil {

@@ -68,7 +68,7 @@ func (s *Store) useIn(p cacheKey, hold bool) (*cache, error) {
 	value, ok := s.namespaced.Load(p)
 	if !ok {
 		if len(validation.IsDNS1123Label(p.namespace)) > 0 { // it becomes a path segment
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("%.80q is not the name of a namespace", p.namespace))
+			return nil, status.BadRequestf("%.80q is not the name of a namespace", p.namespace)
 		}
 		if err := s.makeRoom(p); err != nil {
 			return nil, err

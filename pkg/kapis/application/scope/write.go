@@ -8,7 +8,6 @@ import (
 
 	restful "github.com/emicklei/go-restful/v3"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -18,6 +17,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -38,7 +38,7 @@ func (k Kind[O]) Create(s *Store, r *restful.Request, o O) (O, error) {
 		return none, err
 	}
 	if !IsName(o.GetName()) && o.GetGenerateName() == "" {
-		return none, apierrors.NewBadRequest(fmt.Sprintf("%.253q is no name of an object: want lower case letters, digits, - and .", o.GetName()))
+		return none, status.BadRequestf("%.253q is no name of an object: want lower case letters, digits, - and .", o.GetName())
 	}
 	at := path(r)
 	if at.workspace != "" {
