@@ -28,7 +28,7 @@ type sizes struct {
 	LongTestLines int `json:"longTestLines"`
 	// Assemblies are the packages that may import any number of others.
 	Assemblies []string `json:"assemblies"`
-	// UnclearFileNames are names that say nothing about what is in a file.
+	// UnclearFileNames are names that say nothing about what is in a file, or in its test.
 	UnclearFileNames []string `json:"unclearFileNames"`
 	// Larger names what may be larger, by how much and why. An entry that is no longer needed is an error.
 	Larger []struct {
@@ -100,13 +100,14 @@ func (s *sizeCheck) file(name string) error {
 		return nil
 	}
 	test := strings.HasSuffix(rel, "_test.go")
-	s.columns(text, test, strings.HasPrefix(rel, "tools/"))
-	if test || strings.HasPrefix(rel, "tools/") {
-		return nil
-	}
+	tool := strings.HasPrefix(rel, "tools/")
+	s.columns(text, test, tool)
 	base, pkg := strings.TrimSuffix(path.Base(rel), ".go"), path.Dir(rel)
-	if slices.Contains(s.limits.UnclearFileNames, base) {
+	if !tool && slices.Contains(s.limits.UnclearFileNames, subject(base)) {
 		s.broken = append(s.broken, fmt.Sprintf("%s: the name says nothing about what is in the file", rel))
+	}
+	if test || tool {
+		return nil
 	}
 	s.files[pkg] = append(s.files[pkg], base)
 	s.over(rel, bytes.Count(text, []byte("\n")), s.limits.FileLines, "lines")
@@ -116,6 +117,17 @@ func (s *sizeCheck) file(name string) error {
 	s.packages[pkg].add(positions, parsed, text)
 	s.imports(pkg, parsed)
 	return nil
+}
+
+// subject returns the name of a file without its ending, and without what says of a test of which kind it is.
+func subject(base string) string {
+	base, test := strings.CutSuffix(base, "_test")
+	for _, kind := range []string{"_internal", "_bench", "_fuzz", "_property"} {
+		if test {
+			base = strings.TrimSuffix(base, kind)
+		}
+	}
+	return base
 }
 
 // columns counts the lines that are too long. A tab is one column, as in the linter's count; a marker ("// +kubebuilder:...") can't be
