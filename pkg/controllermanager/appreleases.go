@@ -24,7 +24,8 @@ func applicationReleases(cfg *config.Config, executor *helm.Executor) []controll
 	if name == "" {
 		return nil
 	}
-	needs := append(iam("User"), ofStore("ApplicationRelease", "ApplicationVersion")...)
+	needs := append(iam("User", "Role", "RoleBinding", "WorkspaceRole", "WorkspaceRoleBinding", "GlobalRole", "GlobalRoleBinding"),
+		ofStore("ApplicationRelease", "ApplicationVersion")...)
 	return []controller{{apprelease.Name, needs, func(ctx context.Context, mgr manager.Manager) error {
 		kube, err := kubernetes.NewForConfig(mgr.GetConfig())
 		if err != nil {

@@ -233,6 +233,77 @@ func TestX33AReleaseBecomesActiveAlsoAfterItsTime(t *testing.T) {
 	}
 }
 
+// X33: objects that say that they have failed are a state of their own, which ends when they go on.
+func TestX33AReleaseWhoseObjectsFailSaysSo(t *testing.T) {
+	w := newWorld(t)
+	w.applied = []helm.Object{{APIVersion: "v1", Kind: "ConfigMap", Name: "late"}, {APIVersion: "apps/v1", Kind: "Deployment", Name: "redis"}}
+	deployment := func(reason string) string {
+		return fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"redis","namespace":"web","generation":1},"spec":{"replicas":1},
+			"status":{"observedGeneration":1,"replicas":1,"updatedReplicas":1,"conditions":[{"type":"Progressing","status":"False","reason":%q}]}}`, reason)
+	}
+	w.put(deployments, deployment("ProgressDeadlineExceeded"))
+	w.add(nil)
+	w.reconcile()
+	if result := w.reconcile(); w.get().Status.State != v2.ReleaseDeployFailed || result.RequeueAfter == 0 ||
+		!strings.Contains(w.get().Status.Message, "Deployment.apps web/redis") {
+		t.Errorf("%+v %+v", w.get().Status, result)
+	}
+	before := w.writes
+	if w.reconcile(); w.writes != before {
+		t.Errorf("%d writes while it stays so", w.writes-before)
+	}
+	if err := w.objects.Tracker().Delete(deployments, "web", "redis"); err != nil {
+		t.Fatal(err)
+	}
+	w.put(deployments, deployment("ReplicaSetUpdated"))
+	if result := w.reconcile(); w.get().Status.State != v2.ReleaseCreated || result.RequeueAfter == 0 {
+		t.Errorf("%+v %+v", w.get().Status, result)
+	}
+}
+
+// X33: a right that only ks-apiserver knows is none for a release, and the message names the role that gives it.
+func TestX33AConditionalRoleIsNamed(t *testing.T) {
+	of := func(kind, name string) rbacv1.RoleRef {
+		return rbacv1.RoleRef{APIGroup: "iam.kubesphere.io", Kind: kind, Name: name}
+	}
+	bob, dev := []rbacv1.Subject{{Kind: "User", Name: "bob"}}, []rbacv1.Subject{{Kind: "Group", Name: "dev"}}
+	condition := map[string]string{iamv1beta1.AnnotationCELCondition: "true"}
+	policy := map[string]string{iamv1beta1.AnnotationRegoOverride: "package authz"}
+	shop := map[string]string{"kubesphere.io/workspace": "shop"}
+	for claim, c := range map[string]struct {
+		objects []client.Object
+		names   string
+	}{
+		"a Role": {[]client.Object{&iamv1beta1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "deployer", Annotations: condition}},
+			&iamv1beta1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "b"}, Subjects: bob, RoleRef: of("Role", "deployer")}},
+			`Role "deployer"`},
+		"a WorkspaceRole of a group, with a policy": {[]client.Object{
+			&iamv1beta1.WorkspaceRole{ObjectMeta: metav1.ObjectMeta{Name: "shop-all", Annotations: policy}},
+			&iamv1beta1.WorkspaceRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "b", Labels: shop}, Subjects: dev, RoleRef: of("WorkspaceRole", "shop-all")}},
+			`WorkspaceRole "shop-all"`},
+		"a GlobalRole": {[]client.Object{&iamv1beta1.GlobalRole{ObjectMeta: metav1.ObjectMeta{Name: "night", Annotations: condition}},
+			&iamv1beta1.GlobalRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Subjects: bob, RoleRef: of("GlobalRole", "night")}}, `GlobalRole "night"`},
+		"one of another namespace, one of somebody else, and one without a condition": {[]client.Object{
+			&iamv1beta1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "deployer", Annotations: condition}},
+			&iamv1beta1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "b"}, Subjects: bob, RoleRef: of("Role", "deployer")},
+			&iamv1beta1.GlobalRole{ObjectMeta: metav1.ObjectMeta{Name: "night", Annotations: condition}},
+			&iamv1beta1.GlobalRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "zoe"}},
+				RoleRef: of("GlobalRole", "night")},
+			&iamv1beta1.GlobalRole{ObjectMeta: metav1.ObjectMeta{Name: "day"}},
+			&iamv1beta1.GlobalRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Subjects: bob, RoleRef: of("GlobalRole", "day")}}, ""},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			w := newWorld(t, c.objects...)
+			w.fails = []error{&helm.Error{Reason: helm.ReasonForbidden, Transient: true, Message: "pods is forbidden"}}
+			w.add(nil)
+			if got := w.get().Status.Message; !strings.HasPrefix(got, "403 Forbidden: pods is forbidden") ||
+				!strings.Contains(got, "none that a policy or a condition gives") || strings.Contains(got, "depends on one") != (c.names != "") || !strings.Contains(got, c.names) {
+				t.Error(got)
+			}
+		})
+	}
+}
+
 func TestX33ARemovalNeedsNoRightsOfItsAuthor(t *testing.T) {
 	for name, c := range map[string]struct {
 		user   client.Object

@@ -101,7 +101,7 @@ func (r *Reconciler) install(ctx context.Context, w *writer) (reconcile.Result, 
 	if ctx.Err() != nil { // the program stops: the next one does it again
 		return reconcile.Result{}, ctx.Err()
 	}
-	return r.refused(rel, id, err), nil
+	return r.refused(ctx, rel, id, err), nil
 }
 
 func isInstalled(state string) bool {
@@ -110,7 +110,7 @@ func isInstalled(state string) bool {
 
 // refused notes why an operation was not done, and returns when it is tried again: a few times if it may succeed then, and otherwise when
 // the release asks for something else.
-func (r *Reconciler) refused(rel *v2.ApplicationRelease, id string, err error) reconcile.Result {
+func (r *Reconciler) refused(ctx context.Context, rel *v2.ApplicationRelease, id string, err error) reconcile.Result {
 	s, reason, message, after := &rel.Status, "Failed", err.Error(), retries
 	var of *helm.Error
 	var said apierrors.APIStatus
@@ -123,8 +123,7 @@ func (r *Reconciler) refused(rel *v2.ApplicationRelease, id string, err error) r
 			if after = retriesForbidden; !of.Transient {
 				after = nil
 			}
-			message = fmt.Sprintf("403 Forbidden: %s. Only rights that kube-apiserver knows count, and none that a policy or a condition "+
-				"gives", message)
+			message = fmt.Sprintf("403 Forbidden: %s. %s", message, r.onlyHere(ctx, rel))
 		case !of.Transient:
 			after = nil
 		}

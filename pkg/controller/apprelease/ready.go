@@ -30,11 +30,11 @@ const (
 func (r *Reconciler) observe(ctx context.Context, rel *v2.ApplicationRelease) (reconcile.Result, error) {
 	s := &rel.Status
 	switch s.State {
-	case v2.ReleaseCreated, v2.ReleaseUpgraded, v2.ReleaseTimeout:
+	case v2.ReleaseCreated, v2.ReleaseUpgraded, v2.ReleaseTimeout, v2.ReleaseDeployFailed:
 	default:
 		return reconcile.Result{}, nil
 	}
-	waits, err := r.waitsFor(ctx, rel)
+	waits, failed, err := r.waitsFor(ctx, rel)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -47,6 +47,12 @@ func (r *Reconciler) observe(ctx context.Context, rel *v2.ApplicationRelease) (r
 		since = r.Now().Sub(s.LastUpdate.Time)
 	}
 	switch {
+	case failed:
+		r.enter(s, v2.ReleaseDeployFailed, waits)
+		return reconcile.Result{RequeueAfter: readyLate}, nil
+	case s.State == v2.ReleaseDeployFailed: // it goes on: somebody has removed what kept it
+		r.enter(s, v2.ReleaseCreated, "")
+		return reconcile.Result{RequeueAfter: readyEvery}, nil
 	case s.State == v2.ReleaseTimeout, since >= readyTime:
 		r.enter(s, v2.ReleaseTimeout, fmt.Sprintf("not ready after %s: %s", readyTime, waits))
 		return reconcile.Result{RequeueAfter: readyLate}, nil
@@ -56,41 +62,48 @@ func (r *Reconciler) observe(ctx context.Context, rel *v2.ApplicationRelease) (r
 	return reconcile.Result{RequeueAfter: readyEvery}, nil
 }
 
-// waitsFor returns the first object of a release that is not ready, with the reason; "" where all are. Objects that the author may not
-// read, or that nobody is there to read, don't count.
-func (r *Reconciler) waitsFor(ctx context.Context, rel *v2.ApplicationRelease) (string, error) {
+// waitsFor returns the first object of a release that says that it has failed, or else the first one that is not ready, with the reason;
+// "" where all are. Objects that the author may not read, or that nobody is there to read, don't count.
+func (r *Reconciler) waitsFor(ctx context.Context, rel *v2.ApplicationRelease) (waits string, failed bool, err error) {
 	i, err := r.inventory(ctx, rel)
 	if err != nil || i == nil {
-		return "", err
+		return "", false, err
 	}
 	as, err := r.author(ctx, rel)
 	if isForbidden(err) {
-		return "", nil
+		return "", false, nil
 	}
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	objects, err := r.As(as.user, as.groups)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	for _, o := range i.Objects[:min(len(i.Objects), maxObserved)] {
 		u, err := objects.Resource(resourceOf(o)).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			return o.String() + " is not there", nil
+			if waits == "" {
+				waits = o.String() + " is not there"
+			}
+			continue
 		case apierrors.IsForbidden(err):
 			continue
 		case err != nil:
-			return "", fmt.Errorf("read %s of the release %s: %w", o, rel.Name, err)
+			return "", false, fmt.Errorf("read %s of the release %s: %w", o, rel.Name, err)
 		}
 		is, err := status.Compute(u)
 		if err != nil || is.Status == status.CurrentStatus || is.Status == status.UnknownStatus {
 			continue // an object that says nothing readable of itself
 		}
-		return fmt.Sprintf("%s: %s", o, is.Message), nil
+		if why := fmt.Sprintf("%s: %s", o, is.Message); is.Status == status.FailedStatus {
+			return why, true, nil
+		} else if waits == "" {
+			waits = why
+		}
 	}
-	return "", nil
+	return waits, false, nil
 }
 
 func resourceOf(o release.Object) schema.GroupVersionResource {
