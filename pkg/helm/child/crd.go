@@ -32,8 +32,10 @@ const (
 	establishing = time.Minute
 )
 
-// definitions reads and writes CustomResourceDefinitions.
+// definitions reads and writes CustomResourceDefinitions. They are read with the connection's own credential: what is there is looked at
+// before the rights are known that an operation needs, and the schemas of kinds are no secret.
 type definitions struct {
+	there     dynamic.NamespaceableResourceInterface
 	client    dynamic.NamespaceableResourceInterface
 	discovery discovery.DiscoveryInterface
 }
@@ -81,7 +83,7 @@ func (d *definitions) check(ctx context.Context, u *unstructured.Unstructured) e
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &is); err != nil {
 		return refused(helm.ReasonInvalid, fmt.Errorf("read the CustomResourceDefinition %s: %w", u.GetName(), err))
 	}
-	there, err := d.client.Get(ctx, u.GetName(), metav1.GetOptions{})
+	there, err := d.there.Get(ctx, u.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

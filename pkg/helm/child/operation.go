@@ -53,6 +53,10 @@ func newOperation(job helm.Job, l *lines) (*operation, error) {
 	if err != nil {
 		return nil, err
 	}
+	there, err := dynamic.NewForConfig(own)
+	if err != nil {
+		return nil, err
+	}
 	records, err := kubernetes.NewForConfig(own)
 	if err != nil {
 		return nil, err
@@ -69,7 +73,7 @@ func newOperation(job helm.Job, l *lines) (*operation, error) {
 	cfg.HookOutputFunc = func(_, _, _ string) io.Writer { return io.Discard }
 	o.getter, o.config, o.client = g, cfg, client
 	crds := apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
-	o.definitions = &definitions{client: objects.Resource(crds), discovery: g.live}
+	o.definitions = &definitions{there: there.Resource(crds), client: objects.Resource(crds), discovery: g.live}
 	return o, nil
 }
 
