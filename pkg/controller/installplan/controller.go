@@ -67,7 +67,12 @@ func Setup(_ context.Context, mgr manager.Manager, o Options) error {
 	ofExtension := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		return requestsFor(o.GetLabels()[v1alpha1.LabelExtension])
 	})
-	return builder.ControllerManagedBy(mgr).Named(Name).
+	running, err := workloads(mgr)
+	if err != nil {
+		return err
+	}
+	r.Workloads = running
+	b := builder.ControllerManagedBy(mgr).Named(Name).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		For(&v1alpha1.InstallPlan{}).
 		Watches(&v1alpha1.InstallPlan{}, handler.EnqueueRequestsFromMapFunc(r.waitingFor)).
@@ -76,8 +81,9 @@ func Setup(_ context.Context, mgr manager.Manager, o Options) error {
 		Watches(&extensionsv1alpha1.JSBundle{}, ofExtension).
 		Watches(&extensionsv1alpha1.APIService{}, ofExtension).
 		Watches(&extensionsv1alpha1.ReverseProxy{}, ofExtension).
-		Watches(&extensionsv1alpha1.ExtensionEntry{}, ofExtension).
-		Complete(r)
+		Watches(&extensionsv1alpha1.ExtensionEntry{}, ofExtension)
+	watchWorkloads(b, running, ofExtension)
+	return b.Complete(r)
 }
 
 func requestsFor(extension string) []reconcile.Request {
@@ -92,7 +98,9 @@ type Reconciler struct {
 	// Client reads from the cache and writes. Live reads without the cache.
 	Client client.Client
 	Live   client.Reader
-	Mapper meta.RESTMapper
+	// Workloads reads the workloads of extensions.
+	Workloads client.Reader
+	Mapper    meta.RESTMapper
 	// Config is the connection to the cluster that releases are applied by.
 	Config *rest.Config
 	Events events.EventRecorder

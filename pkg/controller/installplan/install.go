@@ -33,6 +33,9 @@ func (r *Reconciler) install(ctx context.Context, w *writer) (reconcile.Result, 
 	result, err := r.update(ctx, w)
 	if isInstalled(s) { // what runs goes on, whatever keeps it from being changed
 		err = errors.Join(err, r.setEnabled(ctx, w.plan))
+		if result.RequeueAfter == 0 {
+			err = errors.Join(err, r.observe(ctx, w.plan))
+		}
 	}
 	return result, err
 }
@@ -250,7 +253,7 @@ func (r *Reconciler) operate(ctx context.Context, w *writer, want *wanted) (reco
 	}
 	r.succeeded(w.plan, want, condition)
 	setAnnotation(w.plan, v1alpha1.AnnotationOperation, id)
-	return reconcile.Result{}, nil
+	return reconcile.Result{RequeueAfter: observeAfter}, nil
 }
 
 // succeeded notes what is installed.
@@ -258,6 +261,7 @@ func (r *Reconciler) succeeded(plan *v1alpha1.InstallPlan, want *wanted, conditi
 	s := &plan.Status.InstallationStatus
 	s.Version, s.ConfigHash = want.version.Spec.Version, configHash(plan.Spec.Config)
 	message := "version " + s.Version + " is installed"
+	say(s, v1alpha1.ConditionReady, false, "Applied", "it was applied a moment ago", r.Now())
 	say(s, v1alpha1.ConditionInstalled, true, "Installed", message, r.Now())
 	if condition == v1alpha1.ConditionUpgraded {
 		say(s, condition, true, "Upgraded", message, r.Now())

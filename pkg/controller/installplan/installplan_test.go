@@ -34,6 +34,9 @@ func TestAPlanIsInstalledOnce(t *testing.T) { // X20
 			t.Errorf("condition %s: %q", c, got)
 		}
 	}
+	if again := w.reconcile("shop"); again != 0 || condition(w.get("shop"), "Ready") != "True Ready" {
+		t.Errorf("%q, again in %v", condition(w.get("shop"), "Ready"), again)
+	}
 	before := w.writes
 	w.reconcile("shop")
 	if len(w.applied) != 1 || w.writes != before {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -84,7 +85,7 @@ rules:
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme, extensionsv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme, extensionsv1alpha1.AddToScheme} {
 		if err := add(s); err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +118,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		mapper.Add(k.gvk, k.scope)
 	}
 	w.r = &installplan.Reconciler{
-		Client: w.client, Live: w.client, Mapper: mapper, Config: &rest.Config{Host: "https://kube.example", BearerToken: "own"},
+		Client: w.client, Live: w.client, Workloads: w.client, Mapper: mapper, Config: &rest.Config{Host: "https://kube.example", BearerToken: "own"},
 		Events: events.NewFakeRecorder(100), Now: func() time.Time { return w.now },
 		Options: installplan.Options{Helm: w, Charts: w.charts, May: w.may},
 	}

@@ -41,6 +41,8 @@ const (
 	ConditionInstalled   = "Installed"
 	ConditionUpgraded    = "Upgraded"
 	ConditionUninstalled = "Uninstalled"
+	// ConditionReady says whether what the extension runs in the namespace of its release is ready.
+	ConditionReady = "Ready"
 	// ConditionRolledBack says that an upgrade failed and the former version runs.
 	ConditionRolledBack = "RolledBack"
 	// ConditionUpgradeAvailable says that a plan with the strategy Automatic has not followed the recommended version, and why.
