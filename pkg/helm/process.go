@@ -232,6 +232,13 @@ func (p *process) clean(l *Line) {
 		return
 	}
 	l.Result.Manifest = p.redact.text(l.Result.Manifest)
+	for i := range l.Result.Changes {
+		c := &l.Result.Changes[i]
+		short(&c.Problem)
+		for f := range c.Fields {
+			short(&c.Fields[f])
+		}
+	}
 	for i := range l.Result.Kept {
 		short(&l.Result.Kept[i])
 	}

@@ -27,6 +27,8 @@ const (
 	Validate Operation = "validate"
 	// Render returns what Apply would apply, and changes nothing.
 	Render Operation = "render"
+	// Preview returns what Apply would do with each object, as kube-apiserver answers to dry runs, and changes nothing.
+	Preview Operation = "preview"
 	// Apply installs a release, or upgrades it where it is installed.
 	Apply Operation = "apply"
 	// Rollback applies a former revision again.
@@ -46,7 +48,7 @@ type Request struct {
 	// ID identifies the operation for Apply: a release whose newest revision was deployed by an operation with this ID is left as it
 	// is, so an operation can be repeated after a crash. It is a label value. Empty: every Apply makes a revision.
 	ID string `json:"id,omitempty"`
-	// Chart is a packed chart, for Validate, Render and Apply.
+	// Chart is a packed chart, for Validate, Render, Preview and Apply.
 	Chart []byte `json:"chart,omitempty"`
 	// Values is a YAML mapping; SecretValues another one, merged over it.
 	Values       []byte `json:"values,omitempty"`
@@ -136,11 +138,11 @@ func (r *Request) check() error {
 	}
 	needsChart := false
 	switch r.Operation {
-	case Validate, Render, Apply:
+	case Validate, Render, Preview, Apply:
 		needsChart = true
 	case Rollback, Uninstall, Status:
 	default:
-		return refuse("%q: want validate, render, apply, rollback, uninstall or status", r.Operation)
+		return refuse("%q: want validate, render, preview, apply, rollback, uninstall or status", r.Operation)
 	}
 	if wrong := validation.IsDNS1123Label(r.Name); len(wrong) > 0 || len(r.Name) > 53 {
 		return refuse("the release's name %q is not a DNS-1123 label of at most 53 characters", Clip(r.Name, 80))
@@ -152,7 +154,8 @@ func (r *Request) check() error {
 		return refuse("the ID %q is not the value of a label", Clip(r.ID, 80))
 	}
 	if needsChart != (len(r.Chart) > 0) || len(r.Chart) > MaxArchive {
-		return refuse("%s with a chart of %d bytes: validate, render and apply have one, of at most %d", r.Operation, len(r.Chart), MaxArchive)
+		return refuse("%s with a chart of %d bytes: validate, render, preview and apply have one, of at most %d", r.Operation, len(r.Chart),
+			MaxArchive)
 	}
 	if len(r.Values) > MaxValues || len(r.SecretValues) > MaxValues {
 		return refuse("values are larger than %d bytes", MaxValues)

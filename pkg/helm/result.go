@@ -23,6 +23,8 @@ type Result struct {
 	Recorded []Object `json:"recorded,omitempty"`
 	// Manifest is the YAML that Render made, with digests for the data of Secrets and without what the values have.
 	Manifest string `json:"manifest,omitempty"`
+	// Changes are what Preview found, at most 500: objects that would stay as they are are left out.
+	Changes []Change `json:"changes,omitempty"`
 	// Kept are the objects that Uninstall left, each with the reason, at most 100.
 	Kept []string `json:"kept,omitempty"`
 }
@@ -43,6 +45,24 @@ type Release struct {
 	// ManifestDigest is the SHA-256 of the manifest, in hexadecimal.
 	ManifestDigest string    `json:"manifestDigest"`
 	Updated        time.Time `json:"updated,omitzero"`
+}
+
+// What Apply would do with an object.
+const (
+	DoCreate = "create"
+	DoChange = "change"
+	DoRemove = "remove"
+)
+
+// Change is what Apply would do with one object.
+type Change struct {
+	// Do is one of DoCreate, DoChange and DoRemove.
+	Do     string `json:"do"`
+	Object Object `json:"object"`
+	// Fields are the paths of the fields that would change, without their values.
+	Fields []string `json:"fields,omitempty"`
+	// Problem is why it would fail, or was not asked for.
+	Problem string `json:"problem,omitempty"`
 }
 
 // Object is an object that a chart renders.
@@ -86,6 +106,8 @@ type Phase string
 const (
 	// PhaseRendering reads and renders the chart; nothing has been changed. It has a time limit of its own.
 	PhaseRendering Phase = "rendering"
+	// PhasePreviewing asks kube-apiserver what would change, by dry runs.
+	PhasePreviewing Phase = "previewing"
 	// PhaseCRDs applies the CustomResourceDefinitions of crds/.
 	PhaseCRDs Phase = "crds"
 	// PhaseApplying runs hooks, and applies or deletes objects.

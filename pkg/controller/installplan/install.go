@@ -14,10 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	extensionsv1alpha1 "kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart"
-	"kapis.dev/ks-apiserver/pkg/extension/permission"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
@@ -30,6 +28,14 @@ func (r *Reconciler) install(ctx context.Context, w *writer) (reconcile.Result, 
 	if s.State == "" {
 		enter(s, v1alpha1.StatePreparing, r.Now())
 	}
+	if w.plan.Annotations[v1alpha1.AnnotationPreview] != "" {
+		result, err := r.preview(ctx, w)
+		if isInstalled(s) {
+			err = errors.Join(err, r.observe(ctx, w.plan))
+		}
+		return result, err
+	}
+	endPreview(w.plan)
 	result, err := r.update(ctx, w)
 	if isInstalled(s) { // what runs goes on, whatever keeps it from being changed
 		err = errors.Join(err, r.setEnabled(ctx, w.plan))
@@ -295,90 +301,6 @@ func (r *Reconciler) failed(plan *v1alpha1.InstallPlan, condition, id string, re
 		return reconcile.Result{}
 	}
 	return reconcile.Result{RequeueAfter: retries[before]}
-}
-
-// apply runs the operation, with the rights that it needs.
-func (r *Reconciler) apply(ctx context.Context, want *wanted, record *record) (*helm.Result, error) {
-	extension := want.plan.Name
-	request, err := r.helmRequest(extension, want.namespace)
-	if err != nil {
-		return nil, err
-	}
-	request.Chart, request.Values, request.SecretValues = want.raw, want.values, want.secretValues
-	request.Operation = helm.Render
-	rendered, err := r.Helm.Run(ctx, *request, record.note)
-	if err != nil {
-		return nil, err
-	}
-	objects, hooks, unknown, err := objectsOf(r.Mapper, want.namespace, rendered.Objects)
-	if err != nil {
-		return nil, err
-	}
-	if len(unknown) > 0 {
-		return nil, &helm.Error{Reason: "UnknownKind", Transient: true, Message: "this cluster has no such kinds: " + listed(unknown)}
-	}
-	bound := want.request.Bound()
-	rights, missing := bound.ForInstallation(append(objects, hooks...))
-	if len(missing) > 0 {
-		return nil, &helm.Error{Reason: "BeyondPermissions",
-			Message: "the chart needs rights that its permissions.yaml does not ask for: " + listed(missing)}
-	}
-	// Objects of the former revision are deleted, or applied again if this one fails.
-	recorded, formerHooks, _, err := objectsOf(r.Mapper, want.namespace, rendered.Recorded)
-	if err != nil {
-		return nil, err
-	}
-	again, _ := bound.ForInstallation(append(recorded, formerHooks...))
-	rights.Add(again)
-	rights.Add(permission.ForRemoval(recorded))
-	if err := r.account(ctx, extension, want.namespace); err != nil {
-		return nil, err
-	}
-	var result *helm.Result
-	err = r.withRights(ctx, extension, want.namespace, rights, func() (err error) {
-		// What the chart gives was judged as it was rendered first, and templates may render something else each time.
-		request.Operation, request.ID, request.GivesDigest = helm.Apply, want.id(), rendered.GivesDigest
-		request.KeepFailed = want.plan.Annotations[v1alpha1.AnnotationOnFailure] == v1alpha1.OnFailureKeep
-		result, err = r.Helm.Run(ctx, *request, record.note)
-		return err
-	})
-	return result, err
-}
-
-// withRights does something while the installer of an extension has rights.
-func (r *Reconciler) withRights(ctx context.Context, extension, namespace string, rights permission.Rights, do func() error) error {
-	// The end of ctx is no reason to leave rights behind.
-	defer func() {
-		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
-		defer cancel()
-		if err := r.revoke(undo, extension); err != nil {
-			klog.ErrorS(err, "rights of an installer are left; they are taken away before its next operation")
-			r.mu.Lock()
-			delete(r.revoked, extension)
-			r.mu.Unlock()
-		}
-	}()
-	given, err := r.grant(ctx, extension, rights)
-	if err != nil {
-		return err
-	}
-	if err := r.awaitRights(ctx, extension, namespace, given); err != nil {
-		return err
-	}
-	return do()
-}
-
-// helmRequest returns a request for the release of an extension, with what all operations have.
-func (r *Reconciler) helmRequest(extension, namespace string) (*helm.Request, error) {
-	user, groups := installer(extension, namespace)
-	connection, err := helm.ConnectionOf(r.Config, user, groups)
-	if err != nil {
-		return nil, err
-	}
-	return &helm.Request{
-		Name: extension, Namespace: namespace, Labels: map[string]string{v1alpha1.LabelExtension: extension},
-		DropStatusOf: extensionsv1alpha1.GroupName, Cluster: connection,
-	}, nil
 }
 
 // listed names the first of some things.

@@ -12,7 +12,8 @@ import (
 
 func deployment(namespace, name, extension string, available int32) *appsv1.Deployment {
 	one := int32(1)
-	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Generation: 1, Labels: map[string]string{v1alpha1.LabelExtension: extension}},
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Generation: 1,
+		Labels: map[string]string{v1alpha1.LabelExtension: extension}},
 		Spec: appsv1.DeploymentSpec{Replicas: &one}, Status: appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1,
 			ReadyReplicas: available, AvailableReplicas: available, Conditions: []appsv1.DeploymentCondition{{Type: "Available", Status: "True"},
 				{Type: "Progressing", Status: "True", Reason: "NewReplicaSetAvailable"}}}}

@@ -40,6 +40,9 @@ type world struct {
 	writes  int
 	applied []helm.Request
 	removed []helm.Request
+	// previewed are the previews that were asked for, and changes what they say.
+	previewed []helm.Request
+	changes   []helm.Change
 	// rights are those of the installer while the last operation ran.
 	rights map[string][]rbacv1.PolicyRule
 	// fails is what the next operations fail with.
@@ -85,7 +88,8 @@ rules:
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme, extensionsv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme,
+		extensionsv1alpha1.AddToScheme} {
 		if err := add(s); err != nil {
 			t.Fatal(err)
 		}
@@ -232,6 +236,8 @@ func (w *world) Run(ctx context.Context, r helm.Request, event func(helm.Event))
 			return nil, &helm.Error{Reason: helm.ReasonNotFound, Message: "no release"}
 		}
 		return &helm.Result{Objects: w.objects}, nil
+	case helm.Preview:
+		w.previewed = append(w.previewed, r)
 	case helm.Apply:
 		w.applied = append(w.applied, r)
 	case helm.Uninstall:
@@ -254,7 +260,7 @@ func (w *world) Run(ctx context.Context, r helm.Request, event func(helm.Event))
 		w.fails = w.fails[1:]
 		return &helm.Result{RolledBack: w.rollsBack}, err
 	}
-	return &helm.Result{Kept: w.kept}, nil
+	return &helm.Result{Kept: w.kept, Changes: w.changes}, nil
 }
 
 // leftRights returns the roles and bindings that installers have now.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"time"
 
 	"helm.sh/helm/v4/pkg/action"
@@ -17,6 +18,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
@@ -44,6 +46,11 @@ func newOperation(job helm.Job, l *lines) (*operation, error) {
 	as, own := job.Request.Cluster.Config(true), job.Request.Cluster.Config(false)
 	if as.Impersonate.UserName == "" {
 		return nil, fault(helm.ReasonInvalid, "no user is named to apply the release as")
+	}
+	if job.Request.Operation == helm.Preview {
+		for _, cfg := range []*rest.Config{as, own} {
+			cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return dryRuns{next} })
+		}
 	}
 	g, err := newGetter(as, job.Request.Namespace)
 	if err != nil {
@@ -85,6 +92,9 @@ func (o *operation) run(ctx context.Context) (*helm.Result, error) {
 	case helm.Render:
 		o.lines.phase(helm.PhaseRendering)
 		return o.render(ctx)
+	case helm.Preview:
+		o.lines.phase(helm.PhaseRendering)
+		return o.preview(ctx)
 	case helm.Apply:
 		o.lines.phase(helm.PhaseRendering)
 		return o.apply(ctx)

@@ -27,29 +27,33 @@ import (
 // maxShown bounds the manifest in a result: the objects are named in any case.
 const maxShown = 4 << 20
 
-// render returns what Apply would apply.
-func (o *operation) render(ctx context.Context) (*helm.Result, error) {
+// draw renders the chart as Apply would, and returns the release, its definitions and the records that there are. It changes nothing.
+func (o *operation) draw(ctx context.Context) (
+	rel *release.Release, found []*unstructured.Unstructured, all []*release.Release, err error) {
 	if err := o.validate(); err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
-	all, err := history(o.config.Releases, o.Request.Name)
-	if err != nil {
-		return nil, err
+	if all, err = history(o.config.Releases, o.Request.Name); err != nil {
+		return nil, nil, nil, err
 	}
-	found, err := o.chartDefinitions()
-	if err != nil {
-		return nil, err
+	if found, err = o.chartDefinitions(); err != nil {
+		return nil, nil, nil, err
 	}
 	for _, u := range found {
 		if err := o.definitions.check(ctx, u); err != nil {
-			return nil, err
+			return nil, nil, nil, err
 		}
 	}
-	rel, err := o.renderOnly(ctx, found, len(all) > 0)
-	if err != nil {
-		return nil, err
+	if rel, err = o.renderOnly(ctx, found, len(all) > 0); err != nil {
+		return nil, nil, nil, err
 	}
-	if err := fit(rel); err != nil {
+	return rel, found, all, fit(rel)
+}
+
+// render returns what Apply would apply.
+func (o *operation) render(ctx context.Context) (*helm.Result, error) {
+	rel, found, all, err := o.draw(ctx)
+	if err != nil {
 		return nil, err
 	}
 	result := &helm.Result{}

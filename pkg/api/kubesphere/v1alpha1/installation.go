@@ -16,6 +16,10 @@ const (
 	// AnnotationOnFailure leaves a failed upgrade as it is where it is OnFailureKeep; else the former version is applied again.
 	AnnotationOnFailure = "kapis.dev/on-failure"
 	OnFailureKeep       = "keep"
+	// AnnotationPreview keeps a plan from being done, and asks with each new value for a preview of what would be; AnnotationPreviewed
+	// identifies the one that there is.
+	AnnotationPreview   = "kapis.dev/preview"
+	AnnotationPreviewed = "kapis.dev/previewed"
 	// AnnotationOperation identifies what was asked for by the last operation that ended.
 	AnnotationOperation = "kapis.dev/operation"
 	// AnnotationForceDelete lets a plan be deleted without hooks, and without waiting for anything: what is installed stays.
@@ -41,6 +45,8 @@ const (
 	ConditionInstalled   = "Installed"
 	ConditionUpgraded    = "Upgraded"
 	ConditionUninstalled = "Uninstalled"
+	// ConditionPreviewed says that there is a preview of what is not done yet.
+	ConditionPreviewed = "Previewed"
 	// ConditionReady says whether what the extension runs in the namespace of its release is ready.
 	ConditionReady = "Ready"
 	// ConditionRolledBack says that an upgrade failed and the former version runs.

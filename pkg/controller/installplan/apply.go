@@ -1,0 +1,117 @@
+package installplan
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	extensionsv1alpha1 "kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/extension/permission"
+	"kapis.dev/ks-apiserver/pkg/helm"
+)
+
+// apply runs the operation, with the rights that it needs.
+func (r *Reconciler) apply(ctx context.Context, want *wanted, record *record) (*helm.Result, error) {
+	extension := want.plan.Name
+	o, err := r.render(ctx, want, record)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.account(ctx, extension, want.namespace); err != nil {
+		return nil, err
+	}
+	var result *helm.Result
+	err = r.withRights(ctx, extension, want.namespace, o.rights, func() (err error) {
+		request := *o.request
+		// What the chart gives was judged as it was rendered first, and templates may render something else each time.
+		request.Operation, request.ID, request.GivesDigest = helm.Apply, want.id(), o.rendered.GivesDigest
+		request.KeepFailed = want.plan.Annotations[v1alpha1.AnnotationOnFailure] == v1alpha1.OnFailureKeep
+		result, err = r.Helm.Run(ctx, request, record.note)
+		return err
+	})
+	return result, err
+}
+
+// operation is what is known of an operation before it is done.
+type operation struct {
+	request  *helm.Request
+	rendered *helm.Result
+	rights   permission.Rights
+	missing  []permission.Need
+}
+
+// render renders the chart, and finds the rights that its objects need. What it found comes with an error that says why they can't be
+// given.
+func (r *Reconciler) render(ctx context.Context, want *wanted, record *record) (*operation, error) {
+	request, err := r.helmRequest(want.plan.Name, want.namespace)
+	if err != nil {
+		return nil, err
+	}
+	request.Chart, request.Values, request.SecretValues = want.raw, want.values, want.secretValues
+	request.Operation = helm.Render
+	rendered, err := r.Helm.Run(ctx, *request, record.note)
+	if err != nil {
+		return nil, err
+	}
+	objects, hooks, unknown, err := objectsOf(r.Mapper, want.namespace, rendered.Objects)
+	if err != nil {
+		return nil, err
+	}
+	o := &operation{request: request, rendered: rendered}
+	bound := want.request.Bound()
+	o.rights, o.missing = bound.ForInstallation(append(objects, hooks...))
+	if len(unknown) > 0 {
+		return o, &helm.Error{Reason: "UnknownKind", Transient: true, Message: "this cluster has no such kinds: " + listed(unknown)}
+	}
+	if len(o.missing) > 0 {
+		return o, &helm.Error{Reason: "BeyondPermissions",
+			Message: "the chart needs rights that its permissions.yaml does not ask for: " + listed(o.missing)}
+	}
+	// Objects of the former revision are deleted, or applied again if this one fails.
+	recorded, formerHooks, _, err := objectsOf(r.Mapper, want.namespace, rendered.Recorded)
+	if err != nil {
+		return nil, err
+	}
+	again, _ := bound.ForInstallation(append(recorded, formerHooks...))
+	o.rights.Add(again)
+	o.rights.Add(permission.ForRemoval(recorded))
+	return o, nil
+}
+
+// withRights does something while the installer of an extension has rights.
+func (r *Reconciler) withRights(ctx context.Context, extension, namespace string, rights permission.Rights, do func() error) error {
+	// The end of ctx is no reason to leave rights behind.
+	defer func() {
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+		defer cancel()
+		if err := r.revoke(undo, extension); err != nil {
+			klog.ErrorS(err, "rights of an installer are left; they are taken away before its next operation")
+			r.mu.Lock()
+			delete(r.revoked, extension)
+			r.mu.Unlock()
+		}
+	}()
+	given, err := r.grant(ctx, extension, rights)
+	if err != nil {
+		return err
+	}
+	if err := r.awaitRights(ctx, extension, namespace, given); err != nil {
+		return err
+	}
+	return do()
+}
+
+// helmRequest returns a request for the release of an extension, with what all operations have.
+func (r *Reconciler) helmRequest(extension, namespace string) (*helm.Request, error) {
+	user, groups := installer(extension, namespace)
+	connection, err := helm.ConnectionOf(r.Config, user, groups)
+	if err != nil {
+		return nil, err
+	}
+	return &helm.Request{
+		Name: extension, Namespace: namespace, Labels: map[string]string{v1alpha1.LabelExtension: extension},
+		DropStatusOf: extensionsv1alpha1.GroupName, Cluster: connection,
+	}, nil
+}
