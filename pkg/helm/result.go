@@ -21,6 +21,9 @@ type Result struct {
 	GivesDigest string `json:"givesDigest,omitempty"`
 	// Recorded are the objects of former revisions that Apply may have to delete, or to apply again: for Render.
 	Recorded []Object `json:"recorded,omitempty"`
+	// Lookups are what the templates read by the function lookup without a right to it: for Render, which takes them for what is not
+	// there. They come with an error, too.
+	Lookups []Lookup `json:"lookups,omitempty"`
 	// Manifest is the YAML that Render made, with digests for the data of Secrets and without what the values have.
 	Manifest string `json:"manifest,omitempty"`
 	// Changes are what Preview found, at most 500: objects that would stay as they are are left out.
@@ -45,6 +48,15 @@ type Release struct {
 	// ManifestDigest is the SHA-256 of the manifest, in hexadecimal.
 	ManifestDigest string    `json:"manifestDigest"`
 	Updated        time.Time `json:"updated,omitzero"`
+}
+
+// Lookup is what a template reads: an object, or where Name is empty, all of a kind. Namespace is empty for objects of the cluster, and for
+// all namespaces.
+type Lookup struct {
+	Group     string `json:"group,omitempty"`
+	Resource  string `json:"resource"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
 }
 
 // What Apply would do with an object.

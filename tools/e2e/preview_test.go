@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -54,6 +55,12 @@ spec:
   template:
     metadata: {labels: {app: shop}}
     spec: {containers: [{name: shop, image: example/shop}]}
+---
+{{- $kept := lookup "v1" "Secret" .Release.Namespace "shop-token" }}
+apiVersion: v1
+kind: Secret
+metadata: {name: shop-token}
+stringData: {token: {{ if $kept }}{{ $kept.data.token | b64dec }}{{ else }}{{ randAlphaNum 24 }}{{ end }}}
 {{- if .Values.widget }}
 ---
 apiVersion: {{ .Release.Name }}.example.com/v1
@@ -118,6 +125,11 @@ func TestX23AnExtensionIsSeenBeforeItIsInstalled(t *testing.T) {
 		eventually(t, "it is ready", a.conditionIs(plan, "Ready", "True", "all its workloads"))
 		a.answers(t, web, `"greeting":"hello"`)
 	})
+	token := func(t *testing.T) string {
+		t.Helper()
+		return a.must(t, http.StatusOK, http.MethodGet, objects+"/secrets/shop-token", nil).body
+	}
+	made := token(t)
 	step(t, "before it is changed", func(t *testing.T) {
 		a.create(t, objects+"/secrets", obj{"apiVersion": "v1", "kind": "Secret", "metadata": obj{"name": "mine", "labels": obj{"kapis.dev/values": name}},
 			"stringData": obj{"values.yaml": "password: " + password}})
@@ -125,6 +137,9 @@ func TestX23AnExtensionIsSeenBeforeItIsInstalled(t *testing.T) {
 		eventually(t, "fields are named", a.has(shown, "ConfigMap "+namespace+"/shop-web", "data.greeting", "data.password", "spec.replicas",
 			"do: remove", "Widget"))
 		tellsNothing(t, shown)
+		if text := a.must(t, http.StatusOK, http.MethodGet, shown, nil).body; strings.Contains(text, "data.token") {
+			t.Error("the token, which is looked for, would change")
+		}
 		a.answers(t, web, `"greeting":"hello"`)
 		a.must(t, http.StatusOK, http.MethodGet, widget, nil)
 		records := a.must(t, http.StatusOK, http.MethodGet, objects+"/secrets?labelSelector=owner%3Dhelm", nil).body
@@ -143,6 +158,9 @@ func TestX23AnExtensionIsSeenBeforeItIsInstalled(t *testing.T) {
 		patch(t, obj{"spec": obj{"config": "replicas: 2\nwidget: false"}})
 		eventually(t, "it is upgraded", a.conditionIs(plan, "Upgraded", "True", "1.0.0"))
 		eventually(t, "what it does not have any more is gone", a.is(http.StatusNotFound, http.MethodGet, widget))
+		if now := token(t); dataOf(t, now) != dataOf(t, made) { // which its template looks for
+			t.Error("it has another token")
+		}
 	})
 	step(t, "secret values are nowhere else", func(t *testing.T) {
 		for _, path := range []string{plan, platformAPI + "/extensions/" + name, objects + "/configmaps/" + name + "-log", "/api/v1/events",
@@ -165,4 +183,14 @@ func TestX23AnExtensionIsSeenBeforeItIsInstalled(t *testing.T) {
 		eventually(t, "the preview is gone", a.is(http.StatusNotFound, http.MethodGet, shown))
 		a.must(t, http.StatusOK, http.MethodGet, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets."+name+".example.com", nil)
 	})
+}
+
+// dataOf returns the data of an object.
+func dataOf(t *testing.T, object string) string {
+	t.Helper()
+	var o struct{ Data map[string]string }
+	if err := json.Unmarshal([]byte(object), &o); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(o.Data)
 }

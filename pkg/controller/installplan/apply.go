@@ -2,6 +2,8 @@ package installplan
 
 import (
 	"context"
+	"reflect"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -51,7 +53,7 @@ func (r *Reconciler) render(ctx context.Context, want *wanted, record *record) (
 	}
 	request.Chart, request.Values, request.SecretValues = want.raw, want.values, want.secretValues
 	request.Operation = helm.Render
-	rendered, err := r.Helm.Run(ctx, *request, record.note)
+	rendered, reads, err := r.renderLooking(ctx, want, request, record)
 	if err != nil {
 		return nil, err
 	}
@@ -76,8 +78,49 @@ func (r *Reconciler) render(ctx context.Context, want *wanted, record *record) (
 	}
 	again, _ := bound.ForInstallation(append(recorded, formerHooks...))
 	o.rights.Add(again)
+	o.rights.Add(reads)
 	o.rights.Add(permission.ForRemoval(recorded))
 	return o, nil
+}
+
+// maxRenderings is how often a chart is rendered to know what its templates look for.
+const maxRenderings = 4
+
+// renderLooking renders a chart until its templates look for nothing more that the installer had no right to read, and returns those
+// rights.
+func (r *Reconciler) renderLooking(ctx context.Context, want *wanted, request *helm.Request, record *record) (
+	rendered *helm.Result, reads permission.Rights, err error) {
+	bound := want.request.Bound()
+	var found []permission.Object
+	run := func() (err error) {
+		rendered, err = r.Helm.Run(ctx, *request, record.note)
+		return err
+	}
+	for range maxRenderings {
+		if len(reads) == 0 {
+			err = run()
+		} else {
+			err = r.withRights(ctx, want.plan.Name, want.namespace, reads, run)
+		}
+		known := len(found)
+		if rendered != nil {
+			for _, l := range rendered.Lookups {
+				o := permission.Object{Group: l.Group, Resource: l.Resource, Namespace: l.Namespace, Name: l.Name}
+				if !slices.ContainsFunc(found, func(is permission.Object) bool { return reflect.DeepEqual(is, o) }) {
+					found = append(found, o)
+				}
+			}
+		}
+		if len(found) == known || approved(want) != nil { // nobody reads anything for a chart that is not approved
+			return rendered, reads, err
+		}
+		var missing []permission.Need
+		if reads, missing = bound.ForReading(found); len(missing) > 0 {
+			return nil, nil, &helm.Error{Reason: "BeyondPermissions",
+				Message: "the chart looks for objects that its permissions.yaml does not ask for: " + listed(missing)}
+		}
+	}
+	return nil, nil, &helm.Error{Reason: helm.ReasonRender, Message: "the chart looks for other objects each time that it is rendered"}
 }
 
 // withRights does something while the installer of an extension has rights.

@@ -40,6 +40,10 @@ type world struct {
 	writes  int
 	applied []helm.Request
 	removed []helm.Request
+	// lookups are what templates look for without a right, by rendering, and lookupFails is what that comes to.
+	lookups     [][]helm.Lookup
+	lookupFails error
+	renderings  int
 	// previewed are the previews that were asked for, and changes what they say.
 	previewed []helm.Request
 	changes   []helm.Change
@@ -230,6 +234,10 @@ func (w *world) Run(ctx context.Context, r helm.Request, event func(helm.Event))
 	event(helm.Event{Phase: helm.PhaseRendering, Message: string(r.Operation)})
 	switch r.Operation {
 	case helm.Render:
+		w.renderings++
+		if n := w.renderings; n <= len(w.lookups) {
+			return &helm.Result{Objects: w.objects[:1], Lookups: w.lookups[n-1]}, w.lookupFails
+		}
 		return &helm.Result{Objects: w.objects, Recorded: w.recorded}, nil
 	case helm.Status:
 		if w.noRelease {

@@ -106,6 +106,20 @@ func (b *Bound) ForInstallation(objects []Object) (Rights, []Need) {
 	return o.rights(), o.missing
 }
 
+// ForReading returns the rights by which objects are read, or all of a kind where an object has no name, and what of it the bound does not
+// cover.
+func (b *Bound) ForReading(objects []Object) (Rights, []Need) {
+	o := operation{bound: b, needs: map[Need]bool{}, held: Rights{}}
+	for i := range objects {
+		verb := "get"
+		if objects[i].Name == "" {
+			verb = "list"
+		}
+		o.need(&objects[i], verb, objects[i].Name)
+	}
+	return o.rights(), o.missing
+}
+
 // ForRemoval returns the rights by which objects are removed. No bound counts: what the record of a release has is its own, and a chart
 // that asked for no right to delete is removed all the same.
 func ForRemoval(objects []Object) Rights {

@@ -235,3 +235,25 @@ func TestNoOperationGoesBeyondItsBound(t *testing.T) { // X21
 		}
 	}
 }
+
+func TestX21ReadingIsARightOnTheObject(t *testing.T) { // X21
+	b := permission.Bound{Namespace: "shop", Rules: []rbacv1.PolicyRule{{Verbs: []string{"get", "list"}, APIGroups: []string{""}, Resources: []string{"*"}}}}
+	rights, missing := b.ForReading([]permission.Object{{Resource: "secrets", Namespace: "shop", Name: "mine"}, {Resource: "pods", Namespace: "shop"},
+		{Resource: "secrets", Namespace: "other", Name: "theirs"}, {Resource: "secrets"}})
+	for _, c := range []struct {
+		rule rbacv1.PolicyRule
+		want bool
+	}{
+		{rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"mine"}}, true},
+		{rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"other"}}, false},
+		{rbacv1.PolicyRule{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"secrets"}}, false},
+		{rbacv1.PolicyRule{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"pods"}}, true},
+	} {
+		if got := covered(rights, "shop", c.rule); got != c.want {
+			t.Errorf("%v: got %v", c.rule, got)
+		}
+	}
+	if len(missing) != 2 || missing[0].String() != `get secrets "theirs" in "other"` || missing[1].String() != "list secrets" || len(rights[""]) > 0 {
+		t.Errorf("missing %v, in the cluster %v", missing, rights[""])
+	}
+}

@@ -34,8 +34,9 @@ type operation struct {
 	client      *kube.Client
 	definitions *definitions
 
-	given    string // the digest of what the rendered objects give
-	rendered bool   // the templates of the chart have been executed
+	looked   *lookups // what templates may not read
+	given    string   // the digest of what the rendered objects give
+	rendered bool     // the templates of the chart have been executed
 }
 
 func newOperation(job helm.Job, l *lines) (*operation, error) {
@@ -51,6 +52,10 @@ func newOperation(job helm.Job, l *lines) (*operation, error) {
 		for _, cfg := range []*rest.Config{as, own} {
 			cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return dryRuns{next} })
 		}
+	}
+	if job.Request.Operation == helm.Render {
+		o.looked = &lookups{}
+		as.Wrap(func(next http.RoundTripper) http.RoundTripper { return looking{o.looked, next} })
 	}
 	g, err := newGetter(as, job.Request.Namespace)
 	if err != nil {

@@ -53,10 +53,10 @@ func (o *operation) draw(ctx context.Context) (
 // render returns what Apply would apply.
 func (o *operation) render(ctx context.Context) (*helm.Result, error) {
 	rel, found, all, err := o.draw(ctx)
+	result := &helm.Result{Lookups: o.looked.all()}
 	if err != nil {
-		return nil, err
+		return result, err
 	}
-	result := &helm.Result{}
 	for _, u := range found {
 		one, err := objectOf(u)
 		if err != nil {

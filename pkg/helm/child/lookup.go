@@ -1,0 +1,96 @@
+package child
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"kapis.dev/ks-apiserver/pkg/helm"
+)
+
+// maxLookups bounds what is noted of a chart.
+const maxLookups = 100
+
+// notThere is what kube-apiserver answers where an object is not there.
+const notThere = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`
+
+// lookups are what templates may not read.
+type lookups struct {
+	mu    sync.Mutex
+	found []helm.Lookup
+}
+
+// looking is a transport that takes what templates may not read for what is not there, as it is where a chart is rendered without a
+// cluster, and notes it.
+type looking struct {
+	*lookups
+	next http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (l looking) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := l.next.RoundTrip(r)
+	if err != nil || answer.StatusCode != http.StatusForbidden || r.Method != http.MethodGet {
+		return answer, err
+	}
+	is, ok := lookupOf(r.URL.Path)
+	if !ok || !l.note(is) {
+		return answer, nil
+	}
+	_ = answer.Body.Close() // it says which right is missing
+	answer.StatusCode, answer.Status = http.StatusNotFound, "404 Not Found"
+	answer.Body, answer.ContentLength = io.NopCloser(strings.NewReader(notThere)), int64(len(notThere))
+	answer.Header = http.Header{"Content-Type": {"application/json"}}
+	return answer, nil
+}
+
+// note notes what is looked for, once; false where that is too much.
+func (l *lookups) note(is helm.Lookup) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case slices.Contains(l.found, is):
+		return true
+	case len(l.found) == maxLookups:
+		return false
+	}
+	l.found = append(l.found, is)
+	return true
+}
+
+// all returns what was noted.
+func (l *lookups) all() []helm.Lookup {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.found)
+}
+
+// lookupOf returns what a path of kube-apiserver reads: an object, or all of a kind.
+func lookupOf(path string) (l helm.Lookup, ok bool) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	switch {
+	case len(parts) > 2 && parts[0] == "api":
+		parts = parts[2:]
+	case len(parts) > 3 && parts[0] == "apis":
+		l.Group, parts = parts[1], parts[3:]
+	default:
+		return l, false
+	}
+	if len(parts) > 2 && parts[0] == "namespaces" {
+		l.Namespace, parts = parts[1], parts[2:]
+	}
+	switch len(parts) {
+	case 1:
+		l.Resource = parts[0]
+	case 2:
+		l.Resource, l.Name = parts[0], parts[1]
+	default:
+		return l, false
+	}
+	return l, true
+}
