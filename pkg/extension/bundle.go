@@ -64,6 +64,8 @@ type File struct {
 	raw    []byte
 	from   *v1alpha1.Source
 	main   bool // the file that the digest of the bundle is of
+	// digest is what its link says that its content has; "" where a link may have any.
+	digest string
 }
 
 // mediaTypes are those of files of bundles, by extension. A page is none of them.
@@ -245,6 +247,9 @@ func (s *Files) content(ctx context.Context, f *File) (*content, error) {
 			return nil, err
 		}
 		c := newContent(raw, f.bundle.version, s.Now())
+		if f.digest != "" && f.digest != c.digest {
+			return nil, errors.New("its content is not the one that its link names")
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.kept.Set(key, c)
@@ -363,7 +368,7 @@ func (s *Files) Serve(w http.ResponseWriter, r *http.Request, f *File) error {
 		h["Content-Security-Policy"] = []string{"default-src 'none'; style-src 'unsafe-inline'; sandbox"}
 	}
 	h["Cache-Control"] = []string{"no-cache"}
-	if v := r.URL.Query().Get("resourceVersion"); v != "" && v == f.bundle.version && v == c.version && f.settled(c) {
+	if v := r.URL.Query().Get("resourceVersion"); f.digest != "" || v != "" && v == f.bundle.version && v == c.version && f.settled(c) {
 		h["Cache-Control"] = []string{"public, max-age=31536000, immutable"}
 	}
 	body, tag := c.plain, `"`+c.digest+`"`

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
+	platform "kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/egress"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
@@ -61,6 +62,7 @@ type Index struct {
 	services map[string]*apiService
 	proxies  map[string]*reverseProxy
 	bundles  map[string]*Bundle
+	icons    map[string]*Bundle // by ExtensionVersion
 	pool     map[addressKey]*Upstream
 
 	tables atomic.Pointer[tables]
@@ -90,7 +92,7 @@ type tables struct {
 // NewIndex returns an Index without any object.
 func NewIndex(o Options) *Index {
 	x := &Index{options: o, services: map[string]*apiService{}, proxies: map[string]*reverseProxy{}, bundles: map[string]*Bundle{},
-		pool: map[addressKey]*Upstream{}}
+		icons: map[string]*Bundle{}, pool: map[addressKey]*Upstream{}}
 	x.tables.Store(&tables{})
 	return x
 }
@@ -102,6 +104,8 @@ func (x *Index) Sinks() map[schema.GroupVersionResource]store.Sink {
 		of("apiservices"):    sink{x, x.setService, x.services},
 		of("reverseproxies"): sink{x, x.setProxy, x.proxies},
 		of("jsbundles"):      sink{x, x.setBundle, x.bundles},
+
+		platform.SchemeGroupVersion.WithResource("extensionversions"): icons{x},
 	}
 }
 
@@ -239,10 +243,12 @@ func (x *Index) build() {
 		}
 	}
 	slices.SortFunc(next.lengths, func(a, b int) int { return b - a })
-	for _, b := range x.bundles {
-		for link, f := range b.files {
-			if is := next.links[link]; is == nil || b.older(is.bundle) < 0 {
-				next.links[link] = f
+	for _, all := range []map[string]*Bundle{x.bundles, x.icons} {
+		for _, b := range all {
+			for link, f := range b.files {
+				if is := next.links[link]; is == nil || b.older(is.bundle) < 0 {
+					next.links[link] = f
+				}
 			}
 		}
 	}

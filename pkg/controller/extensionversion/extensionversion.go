@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -22,6 +23,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/chart"
 	"kapis.dev/ks-apiserver/pkg/chart/source"
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
+	"kapis.dev/ks-apiserver/pkg/extension"
 )
 
 // Name is the controller's name.
@@ -145,6 +147,9 @@ func (r *Reconciler) read(ctx context.Context, v *v1alpha1.ExtensionVersion) err
 	if err := fill(v, is, archive); err != nil {
 		return invalid(err)
 	}
+	if err := r.keepIcon(ctx, v, archive.Image(is.Icon)); err != nil {
+		return err
+	}
 	v.Spec.Digest = chart.Digest(raw)
 	v.Status.Digest = v.Spec.Digest
 	meta.SetStatusCondition(&v.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionChartRead, Status: metav1.ConditionTrue,
@@ -159,6 +164,26 @@ func (r *Reconciler) read(ctx context.Context, v *v1alpha1.ExtensionVersion) err
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write what the chart of %s says: %w", v.Name, err)
 	}
+	return nil
+}
+
+// keepIcon keeps a large icon apart, in a ConfigMap that goes with the version: lists of extensions have a link to it.
+func (r *Reconciler) keepIcon(ctx context.Context, v *v1alpha1.ExtensionVersion, image *chart.Image) error {
+	if image == nil || len(v.Spec.Icon) <= chart.MaxInlineIcon {
+		return nil
+	}
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: extension.IconNamespace, Name: extension.IconName(v.Name),
+		Labels: map[string]string{v1alpha1.LabelExtension: v.Labels[v1alpha1.LabelExtension]},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "ExtensionVersion", Name: v.Name,
+			UID: v.UID}}}, BinaryData: map[string][]byte{extension.IconKey: image.Data}}
+	err := r.client.Create(ctx, m)
+	if apierrors.IsAlreadyExists(err) {
+		err = r.client.Update(ctx, m)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the icon of %s: %w", v.Name, err)
+	}
+	v.Spec.Icon = extension.IconURL(v.Labels[v1alpha1.LabelExtension], image.Data, image.Suffix)
 	return nil
 }
 
