@@ -15,7 +15,7 @@ var requirement = regexp.MustCompile(`(?m)^(?:require |\t)(\S+) (v\S+)(?: // ind
 func TestModulesShareVersions(t *testing.T) {
 	type first struct{ module, version string }
 	required := map[string]first{}
-	for _, module := range []string{".", "tools/dev", "tools/logins", "tools/image", "tools/manifest"} {
+	for _, module := range []string{".", "tools/dev", "tools/logins", "tools/image", "tools/manifest", "tools/helm3"} {
 		text, err := os.ReadFile(filepath.Join("../..", module, "go.mod"))
 		if err != nil {
 			t.Fatal(err)
