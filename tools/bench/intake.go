@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -24,8 +25,11 @@ func (b *bench) churned(ctx context.Context, l lists) error {
 		return err
 	}
 	b.say("measuring under churn: %s", mixed)
-	if err := l.underChurn(m)(ctx, "churn-page-10"); err != nil {
+	if err := l.underChurn(ctx, "churn-page-10", m, nil); err != nil {
 		b.report.miss("churn-page-10", err)
+	}
+	if err := b.bareUnderChurn(ctx, l, m); err != nil {
+		b.report.miss("churn-page-10-by-bare-handler", err)
 	}
 	b.measured("intake", func() ([]figure, error) { return b.intake(ctx, m) })
 	return errors.Join(m.clean(ctx, b.kube), b.quiet(ctx))
@@ -48,24 +52,45 @@ func (b *bench) ask(ctx context.Context) error {
 
 // underChurn compares a page while objects change with the same page while they do not: in processor time, including that of reading
 // the changes, since the cluster that makes them takes its own share of the machine.
-func (l lists) underChurn(m *mix) func(context.Context, string) error {
-	return func(ctx context.Context, name string) error {
-		t, err := l.at(page10+"&sortBy=name", 200) // the benchmark's pods: those of the mix are newer, and small
-		if err != nil {
-			return err
-		}
-		changing := side{target: t, count: l.counts.page, during: func(ctx context.Context) (func() error, error) {
-			c, err := settled(ctx, m.writers())
-			if err != nil {
-				return nil, err
-			}
-			return c.stop, nil
-		}}
-		return l.play(ctx, contest{
-			name: name, conns: connections, product: changing, yardstick: &side{target: t, count: l.counts.page},
-			beside: "without-churn", measures: []measure{pagesPerCPU("ratio >= 0.90"), throughputOfPages()},
-		})
+// bare is asked in place of the product; nil for the product.
+func (l lists) underChurn(ctx context.Context, name string, m *mix, bare *process) error {
+	t, err := l.at(pageByName, http.StatusOK)
+	if err != nil {
+		return err
 	}
+	goal := "ratio >= 0.90"
+	if bare != nil {
+		t, goal = t.on(bare), ""
+	}
+	changing := side{target: t, count: l.counts.page, during: func(ctx context.Context) (func() error, error) {
+		c, err := settled(ctx, m.writers())
+		if err != nil {
+			return nil, err
+		}
+		return c.stop, nil
+	}}
+	return l.play(ctx, contest{
+		name: name, conns: connections, product: changing, yardstick: &side{target: t, count: l.counts.page},
+		beside: "without-churn", measures: []measure{pagesPerCPU(goal), throughputOfPages()},
+	})
+}
+
+// pageByName is a page of the benchmark's pods: in the order by creation those of a mix would be first, which are small.
+const pageByName = page10 + "&sortBy=name"
+
+// bareUnderChurn measures the same with a bare handler that reads the same changes from kube-apiserver, and does nothing with them: no server
+// over net/http that has to know them is above that.
+func (b *bench) bareUnderChurn(ctx context.Context, l lists, m *mix) error {
+	answers, err := b.client.answers(ctx, pageByName)
+	if err != nil {
+		return err
+	}
+	bare, err := startYardstick(ctx, answers, "following", b.clusterConfig())
+	if err != nil {
+		return err
+	}
+	defer bare.stop()
+	return l.underChurn(ctx, "churn-page-10-by-bare-handler", m, bare)
 }
 
 // pagesPerCPU is how many requests a second of processor time answers.

@@ -38,6 +38,11 @@ const (
 	allPods = podLists + "?limit=-1"
 )
 
+// onePod is a single object, as it is cached.
+func onePod() string {
+	return fmt.Sprintf("/kapis/resources.kubesphere.io/v1alpha3/namespaces/%s/pods/%s", podNamespace(10), podName(10))
+}
+
 // client is the product as the benchmark calls it.
 type client struct {
 	stack.Server
@@ -186,6 +191,7 @@ func (l lists) run(ctx context.Context) error {
 		{"page-10", l.besideBare(page10, l.counts.page, cpu("ratio <= 1.30"))},
 		{"page-10-alone", l.aloneBesideBare(page10)},
 		{"page-100", l.besideBare(page100, l.counts.large, cpu("ratio <= 1.10"))},
+		{"object", l.besideBare(onePod(), l.counts.page, cpu("ratio <= 1.30"))},
 		{"not-modified", l.notModified},
 		{"page-100-gzip", l.gzip},
 		{"page-middle", l.besidePage10(pageOfTen(middle), cpu("ratio <= 1.10"))},

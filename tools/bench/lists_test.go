@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -104,8 +105,9 @@ func few() counts { return counts{page: 8, large: 8, sort: 4, all: 2, single: 8,
 func testLists(t *testing.T, f fakeProduct) (lists, *bytes.Buffer) {
 	t.Helper()
 	var out bytes.Buffer
+	f.kube = fake.NewClientset(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: podName(10), Namespace: podNamespace(10)}})
 	l := lists{client: serveProduct(t, f), counts: few(), rounds: 3, pods: 200, report: &report{to: &out}}
-	answers, err := l.answers(t.Context(), page10, page100)
+	answers, err := l.answers(t.Context(), page10, page100, onePod())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +150,7 @@ func TestListsMeasureEverything(t *testing.T) {
 		t.Fatalf("%v, %d missed:\n%s", err, l.report.missed, out)
 	}
 	want := []string{
-		"page-10-cpu", "page-10-alone-p50", "page-10-alone-p99", "page-100-cpu", "not-modified-cpu", "not-modified-by-bare-handler-cpu",
+		"page-10-cpu", "page-10-alone-p50", "page-10-alone-p99", "page-100-cpu", "object-cpu", "not-modified-cpu", "not-modified-by-bare-handler-cpu",
 		"page-100-gzip-cpu", "page-100-gzip-by-bare-handler-cpu",
 		"page-middle-cpu", "page-last-cpu", "filter-name-cpu", "filter-name-cpu-beyond", "filter-name-new-cpu", "filter-name-new-cpu-beyond",
 		"filter-label-cpu", "filter-label-cpu-beyond", "filter-field-cpu", "filter-field-cpu-beyond", "filter-status-cpu", "filter-status-cpu-beyond",
@@ -275,6 +277,45 @@ func TestPassed(t *testing.T) {
 			t.Errorf("figures %v, %v", figures, err)
 		}
 	})
+}
+
+func TestRates(t *testing.T) {
+	var mu sync.Mutex
+	asked := map[string]bool{}
+	server := func(name, token string) *httptest.Server {
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != token {
+				w.WriteHeader(http.StatusUnauthorized)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			asked[name+" "+r.Proto+" "+r.URL.Path] = true
+		}))
+		s.EnableHTTP2 = true
+		s.StartTLS()
+		t.Cleanup(s.Close)
+		return s
+	}
+	kube, ours := server("kube-apiserver", ""), server("ks-apiserver", "Bearer secret")
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: kube.Certificate().Raw})
+	cfg := &rest.Config{Host: kube.URL, TLSClientConfig: rest.TLSClientConfig{CAData: authority}}
+	c := client{token: "secret"}
+	figures, err := rates(t.Context(), c.header(), ours.URL, cfg, 2, 8)
+	if err != nil || len(figures) != 2 || figures[0].name != "api-rate-http1" || figures[1].name != "api-rate-http2" || figures[1].base <= 0 {
+		t.Fatalf("figures %v, %v", figures, err)
+	}
+	path := "/api/v1/namespaces/" + podNamespace(10) + "/pods/" + podName(10)
+	for _, side := range []string{"kube-apiserver", "ks-apiserver"} {
+		for _, version := range []string{"HTTP/1.1", "HTTP/2.0"} {
+			if want := side + " " + version + " " + path; !asked[want] {
+				t.Errorf("%q was not asked, but %v", want, asked)
+			}
+		}
+	}
+	c.token = "wrong"
+	if _, err := rates(t.Context(), c.header(), ours.URL, cfg, 2, 8); err == nil || !strings.Contains(err.Error(), "401") {
+		t.Errorf("a refusal is counted as an answer: %v", err)
+	}
 }
 
 func TestWatchedFollowsAStream(t *testing.T) {

@@ -228,6 +228,9 @@ func (b *bench) measureAt(ctx context.Context, pods int, before int64) (int64, e
 		b.measured("proxy-get", func() ([]figure, error) {
 			return passed(ctx, b.client, b.restConfig, b.kubePID, b.rounds, l.counts.passed)
 		})
+		b.measured("api-rate", func() ([]figure, error) {
+			return rates(ctx, b.client.header(), b.stack.TLSURL, b.restConfig, b.rounds, l.counts.passed)
+		})
 		b.measured("password-logins", func() ([]figure, error) { return b.logins(ctx) })
 	}
 	b.measured("event-to-readable", func() ([]figure, error) { return events(ctx, b.client, b.kube) })
@@ -261,7 +264,7 @@ func (b *bench) yardsticks(ctx context.Context) (lists, error) {
 	if l.pods, err = b.client.total(ctx, url.Values{}); err != nil {
 		return lists{}, err
 	}
-	answers, err := b.client.answers(ctx, page10, page100)
+	answers, err := b.client.answers(ctx, page10, page100, onePod())
 	if err != nil {
 		return lists{}, err
 	}
@@ -280,13 +283,17 @@ func (b *bench) yardsticks(ctx context.Context) (lists, error) {
 	if l.bare, err = startYardstick(ctx, answers, "bare"); err != nil {
 		return lists{}, err
 	}
-	kubeconfig := b.kubeconfig
-	if kubeconfig == "" {
-		kubeconfig = filepath.Join(b.stack.Dir, "kubeconfig")
-	}
-	if l.sort, err = startYardstick(ctx, nil, "sort", kubeconfig); err != nil {
+	if l.sort, err = startYardstick(ctx, nil, "sort", b.clusterConfig()); err != nil {
 		l.bare.stop()
 		return lists{}, err
 	}
 	return l, nil
+}
+
+// clusterConfig is the kubeconfig file of the cluster.
+func (b *bench) clusterConfig() string {
+	if b.kubeconfig != "" {
+		return b.kubeconfig
+	}
+	return filepath.Join(b.stack.Dir, "kubeconfig")
 }

@@ -40,12 +40,17 @@ type answer struct {
 func serveYardstick(kind string, args []string, in io.Reader, out io.Writer) error {
 	var h http.Handler
 	switch {
-	case kind == "bare" && len(args) == 0:
+	case kind == "bare" && len(args) == 0, kind == "following" && len(args) == 1:
 		var answers []answer
 		if err := gob.NewDecoder(in).Decode(&answers); err != nil {
 			return fmt.Errorf("read the answers to give: %w", err)
 		}
 		h = newBare(answers)
+		if kind == "following" {
+			if err := followChanges(context.Background(), args[0]); err != nil {
+				return err
+			}
+		}
 	case kind == "sort" && len(args) == 1:
 		pods, err := loadPods(args[0])
 		if err != nil {
@@ -111,6 +116,30 @@ func (b bare) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, _ = w.Write(a.Body) // the caller notices a short answer
+}
+
+// followedPaths are the lists at kube-apiserver of what a mix changes.
+var followedPaths = [...]string{"/api/v1/pods", "/api/v1/configmaps", "/apis/coordination.k8s.io/v1/leases"}
+
+// followChanges reads what changes from now on, and drops it, until the process ends.
+func followChanges(ctx context.Context, kubeconfig string) error {
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", kubeconfig, err)
+	}
+	cfg.ContentType, cfg.AcceptContentTypes = "application/json", "application/json" // as ks-apiserver reads them
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	for _, path := range followedPaths {
+		stream, err := client.CoreV1().RESTClient().Get().AbsPath(path).Param("watch", "true").Stream(ctx)
+		if err != nil {
+			return fmt.Errorf("watch %s: %w", path, err)
+		}
+		go func() { _, _ = io.Copy(io.Discard, stream) }() // it ends with this process
+	}
+	return nil
 }
 
 // sorting is the plain way to serve a list: copy the slice, sort all of it, encode the page.

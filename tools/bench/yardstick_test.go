@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +53,42 @@ func TestBareHandlerSaysTheSame(t *testing.T) {
 	p.stop()
 	if _, err := server.Do(t.Context(), stack.Request{Path: product.URI}); err == nil {
 		t.Error("it still answers after the stop")
+	}
+}
+
+func TestAFollowingHandlerReadsChanges(t *testing.T) {
+	watched := make(chan string, len(followedPaths))
+	kube := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		w.(http.Flusher).Flush()
+		watched <- r.URL.RequestURI() + " " + r.Header.Get("Accept")
+		<-r.Context().Done()
+	}))
+	defer kube.Close()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := "apiVersion: v1\nkind: Config\nclusters: [{name: k, cluster: {server: '" + kube.URL + "'}}]\ncontexts: [{name: k, context: {cluster: k}}]\ncurrent-context: k\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := startYardstick(t.Context(), []answer{{URI: "/x", Header: http.Header{}, Body: []byte("{}")}}, "following", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.stop()
+	var got []string
+	for range followedPaths {
+		got = append(got, <-watched)
+	}
+	slices.Sort(got)
+	want := []string{
+		"/api/v1/configmaps?watch=true application/json", "/api/v1/pods?watch=true application/json",
+		"/apis/coordination.k8s.io/v1/leases?watch=true application/json",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("watches %q, want %q", got, want)
+	}
+	if resp, err := (stack.Server{URL: "http://" + p.addr}).Do(t.Context(), stack.Request{Path: "/x"}); err != nil || string(resp.Body) != "{}" {
+		t.Errorf("answered %q, %v", resp.Body, err)
 	}
 }
 
