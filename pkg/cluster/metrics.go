@@ -2,17 +2,16 @@ package cluster
 
 import "github.com/prometheus/client_golang/prometheus"
 
+// A metric of each member. The dashboard has those that are described by prometheus.NewDesc itself (tools/dashboard).
 var (
-	linksDesc   = desc("ks_member_links", "The links that a member cluster has to this server; 0 for none.")
-	runningDesc = desc("ks_member_in_flight", "The requests and streams that run at a member cluster.")
-	syncedDesc  = desc("ks_member_synced", "1 where a member cluster has been told everything since it was linked.")
-	pendingDesc = desc("ks_member_sync_pending", "The objects that a member cluster still has to get, or to lose.")
+	linksDesc = prometheus.NewDesc("ks_member_links", "The links that a member cluster has to this server; 0 for none.",
+		[]string{"cluster"}, nil)
+	runningDesc = prometheus.NewDesc("ks_member_in_flight", "The requests and streams that run at a member cluster.", []string{"cluster"}, nil)
+	syncedDesc  = prometheus.NewDesc("ks_member_synced", "1 where a member cluster has been told everything since it was linked.",
+		[]string{"cluster"}, nil)
+	pendingDesc = prometheus.NewDesc("ks_member_sync_pending", "The objects that a member cluster still has to get, or to lose.",
+		[]string{"cluster"}, nil)
 )
-
-// desc describes a metric of each member.
-func desc(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc(name, help, []string{"cluster"}, nil)
-}
 
 var _ prometheus.Collector = (*Members)(nil)
 
