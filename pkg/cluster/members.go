@@ -23,8 +23,11 @@ import (
 const (
 	// linksAtMost bounds the links that one member has to this replica.
 	linksAtMost = 4
-	// requestsAtMost bounds the requests and streams of one member that run at once, so that one that hangs leaves room for the others.
-	requestsAtMost = 1256
+	// requestsAtMost and streamsAtMost bound the requests and the streams of one member that run at once, so that one that hangs leaves room
+	// for the others.
+	requestsAtMost, streamsAtMost = 256, 1000
+	// finishTimeout is how long what runs on a link may take after nothing more is sent on it.
+	finishTimeout = 20 * time.Second
 )
 
 var (
@@ -32,6 +35,8 @@ var (
 	ErrUnknown = errors.New("no such member cluster")
 	// ErrUnlinked says that there is no link to a member.
 	ErrUnlinked = errors.New("the member cluster has no link to this server")
+	// ErrSpared says that so many requests to a member failed on their way that it is asked nothing for a while.
+	ErrSpared = errors.New("requests to the member cluster fail on their way")
 	// ErrBusy says that as many requests as one member may have run already.
 	ErrBusy = errors.New("too many requests to the member cluster run already")
 	// ErrLinks says that a member has as many links as it may have.
@@ -50,11 +55,17 @@ type Members struct {
 	Found func(*Member)
 	// Changed is called, without a lock, when the first link of a member is open and when the last one has ended; nil for nothing.
 	Changed func(*Member)
-	Now     func() time.Time
+	// Told is called, without a lock, when what a member has been told, or has said of itself, has changed; nil for nothing.
+	Told func(*Member)
+	Now  func() time.Time
 
 	mu     sync.RWMutex
 	byName map[string]*Member
 	byUID  map[string]*Member
+	// elsewhere is what is linked to the other replicas of this hub, by replica. It is replaced, never changed.
+	elsewhere map[string]*Elsewhere
+	notice    notice
+	counts    counts
 }
 
 // Member is one member cluster. Its fields do not change.
@@ -65,6 +76,8 @@ type Member struct {
 	// Labels are those of the Cluster, Leaving says that it is being deleted, and Initialized that its condition of that name is true.
 	Labels               map[string]string
 	Leaving, Initialized bool
+	// KeepKubeconfig says that the credential of a direct member is not to be replaced.
+	KeepKubeconfig bool
 
 	connection clusterv1alpha1.Connection
 	state      *links
@@ -86,9 +99,11 @@ type links struct {
 	mu    sync.Mutex
 	all   []*link.Link
 	next  int
-	since time.Time // of the last change between some and none
-	// running are requests and streams.
-	running int
+	since time.Time // of the last change between some and none, of this replica or all others
+	// requests and streams are those that run.
+	requests, streams int
+	breaker           breaker
+	members           *Members
 	// unfollow ends what follows the member while it is linked.
 	unfollow context.CancelFunc
 
@@ -113,7 +128,8 @@ func (m *Members) Set(o *store.Object) {
 		return c.Type == clusterv1alpha1.ClusterInitialized && c.Status == corev1.ConditionTrue
 	})
 	next := &Member{Name: c.Name, UID: string(c.UID), Trouble: trouble(c), Labels: c.Labels, Leaving: !c.DeletionTimestamp.IsZero(),
-		Initialized: initialized, connection: c.Spec.Connection}
+		Initialized: initialized, KeepKubeconfig: c.Annotations[clusterv1alpha1.AnnotationKeepKubeconfig] == "true",
+		connection: c.Spec.Connection}
 	m.replace(next)
 	if !initialized && m.Found != nil {
 		m.Found(next)
@@ -133,7 +149,7 @@ func (m *Members) replace(next *Member) {
 		delete(m.byUID, old.UID)
 	}
 	if next.state == nil {
-		next.state = &links{since: m.Now()}
+		next.state = &links{since: m.Now(), members: m}
 	}
 	if m.byName == nil {
 		m.byName, m.byUID = map[string]*Member{}, map[string]*Member{}
@@ -172,6 +188,7 @@ func (m *Members) Delete(_, name string) {
 	m.mu.Unlock()
 	if old != nil {
 		go old.close()
+		m.counts.forget(name)
 	}
 }
 
@@ -211,6 +228,9 @@ func (m *Members) Serve(ctx context.Context, conn net.Conn, uid string, opened f
 	case <-ctx.Done():
 	}
 	m.remove(member, l)
+	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
+	defer cancel()
+	l.Finish(finish)
 	klog.InfoS("A link to a member cluster has ended", "cluster", member.Name)
 	return nil
 }
@@ -224,8 +244,12 @@ func (m *Members) add(member *Member, l *link.Link) error {
 	}
 	s.all = append(s.all, l)
 	first := len(s.all) == 1
+	elsewhere, _ := m.other(member.UID)
 	if first {
-		s.since = m.Now()
+		if elsewhere == nil {
+			s.since = m.Now()
+		}
+		s.breaker.succeeded()
 		if m.Follow != nil {
 			var ctx context.Context
 			ctx, s.unfollow = context.WithCancel(context.Background())
@@ -248,8 +272,10 @@ func (m *Members) remove(member *Member, l *link.Link) {
 	s.mu.Lock()
 	s.all = slices.DeleteFunc(s.all, func(o *link.Link) bool { return o == l })
 	last := len(s.all) == 0
-	if last {
-		s.since = m.Now()
+	if elsewhere, _ := m.other(member.UID); last {
+		if elsewhere == nil {
+			s.since = m.Now()
+		}
 		if s.unfollow != nil {
 			s.unfollow()
 		}
@@ -260,17 +286,18 @@ func (m *Members) remove(member *Member, l *link.Link) {
 	}
 }
 
-func (m *Members) changed(uid string) {
-	if now := m.ByUID(uid); now != nil && m.Changed != nil {
-		m.Changed(now)
+func (m *Members) told(uid string) {
+	m.notice.change()
+	if now := m.ByUID(uid); now != nil && m.Told != nil {
+		m.Told(now)
 	}
 }
 
-// Linked reports whether there is a link to a member, and since when that is so.
-func (m *Member) Linked() (bool, time.Time) {
-	m.state.mu.Lock()
-	defer m.state.mu.Unlock()
-	return len(m.state.all) > 0, m.state.since
+func (m *Members) changed(uid string) {
+	m.notice.change()
+	if now := m.ByUID(uid); now != nil && m.Changed != nil {
+		m.Changed(now)
+	}
 }
 
 func (m *Member) close() {
@@ -282,38 +309,73 @@ func (m *Member) close() {
 	}
 }
 
-// enter returns a link for a request, and what is to be called when that is over. Its errors are ErrUnlinked and ErrBusy.
-func (m *Member) enter() (*link.Link, func(), error) {
-	s := m.state
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// way sends a request to a member.
+type way func(*http.Request) (*http.Response, error)
+
+// way returns how a request is sent. The lock is held.
+func (s *links) way(uid string, r *http.Request, elsewhere *Elsewhere) way {
 	if len(s.all) == 0 {
-		return nil, nil, ErrUnlinked
+		if elsewhere == nil {
+			return nil
+		}
+		return func(r *http.Request) (*http.Response, error) {
+			s.members.counts.forwarded.Add(1)
+			return elsewhere.Send(uid, r)
+		}
 	}
-	if s.running >= requestsAtMost {
-		return nil, nil, ErrBusy
-	}
-	s.running++
 	s.next++
 	l := s.all[s.next%len(s.all)]
-	return l, sync.OnceFunc(func() {
+	if r.Header.Get("Upgrade") != "" {
+		return l.Upgrading().RoundTrip
+	}
+	return l.RoundTrip
+}
+
+// enter returns the way of a request, and what is to be called when that is over. Its errors are ErrUnlinked, ErrSpared and ErrBusy.
+func (m *Member) enter(r *http.Request, elsewhere *Elsewhere) (send way, leave func(), err error) {
+	s, running, most := m.state, &m.state.requests, requestsAtMost
+	if IsStream(r.Context()) {
+		running, most = &s.streams, streamsAtMost
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch send = s.way(m.UID, r, elsewhere); {
+	case send == nil:
+		return nil, nil, ErrUnlinked
+	case *running >= most:
+		return nil, nil, ErrBusy
+	case !s.breaker.enter(s.members.Now()):
+		return nil, nil, ErrSpared
+	}
+	*running++
+	return send, sync.OnceFunc(func() {
 		s.mu.Lock()
-		s.running--
+		*running--
 		s.mu.Unlock()
 	}), nil
 }
 
-// RoundTrip sends a request to the member. What the answer's body reads counts as running until it is closed.
+// RoundTrip sends a request to the member: over a link to this replica, or by another replica that has one. What the answer's body reads
+// counts as running until it is closed.
 func (m *Member) RoundTrip(r *http.Request) (*http.Response, error) {
-	l, leave, err := m.enter()
+	elsewhere, _ := m.state.members.other(m.UID)
+	return m.roundTrip(r, elsewhere)
+}
+
+// RoundTripHere is RoundTrip by links to this replica alone.
+func (m *Member) RoundTripHere(r *http.Request) (*http.Response, error) { return m.roundTrip(r, nil) }
+
+func (m *Member) roundTrip(r *http.Request, elsewhere *Elsewhere) (*http.Response, error) {
+	s := m.state
+	send, leave, err := m.enter(r, elsewhere)
 	if err != nil {
+		s.members.counts.refused(m.Name)
 		return nil, err
 	}
-	send := l.RoundTrip
-	if r.Header.Get("Upgrade") != "" {
-		send = l.Upgrading().RoundTrip
-	}
+	begun := time.Now()
 	resp, err := send(r)
+	s.count(r, err)
+	s.members.counts.count(m.Name, begun, err)
 	if err != nil {
 		leave()
 		return nil, err
@@ -321,6 +383,27 @@ func (m *Member) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp.Body = leaving(resp.Body, leave)
 	return resp, nil
 }
+
+// count tells the breaker how a request has ended. A failure says nothing where the caller may be its reason: who gave it up, or whose body
+// could not be read.
+func (s *links) count(r *http.Request, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil:
+		s.breaker.succeeded()
+	case r.Context().Err() == nil && (r.Body == nil || r.Body == http.NoBody):
+		s.breaker.failed(s.members.Now())
+	}
+}
+
+type streamKey struct{}
+
+// AsStream returns a context whose request counts as a stream, which may last, and not as a request.
+func AsStream(ctx context.Context) context.Context { return context.WithValue(ctx, streamKey{}, true) }
+
+// IsStream reports whether the request of a context counts as a stream.
+func IsStream(ctx context.Context) bool { return ctx.Value(streamKey{}) != nil }
 
 // UIDs returns the UIDs of all members.
 func (m *Members) UIDs() []string {

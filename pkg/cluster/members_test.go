@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -177,6 +179,13 @@ func TestAMemberHasABoundOfRequestsAndLinks(t *testing.T) {
 		}
 		open = append(open, resp.Body)
 	}
+	asStream := request(t)
+	asStream = asStream.WithContext(cluster.AsStream(asStream.Context()))
+	if resp, err := member.RoundTrip(asStream); err != nil {
+		t.Errorf("a stream has no room, where requests have none: %v", err)
+	} else {
+		open = append(open, resp.Body)
+	}
 	for _, c := range open {
 		_ = c.Close()
 	}
@@ -184,5 +193,65 @@ func TestAMemberHasABoundOfRequestsAndLinks(t *testing.T) {
 		t.Errorf("after they have ended: %v", err)
 	} else {
 		_ = resp.Body.Close()
+	}
+}
+
+// F21: a member whose links fail each request is spared, and asked by one request from time to time until one is answered; what callers are the
+// reason of counts for nothing.
+func TestAMemberThatFailsIsSpared(t *testing.T) {
+	a := linktest.NewAuthority(t)
+	var asked, late atomic.Int64
+	var well atomic.Bool
+	linked := make(chan struct{}, 4)
+	m := &cluster.Members{Identity: a.Hub(t), Changed: func(*cluster.Member) { linked <- struct{}{} },
+		Now: func() time.Time { return time.Unix(late.Load(), 0) }}
+	m.Set(object(t, "m1", uid, nil))
+	join(t, m, a, uid, func(http.ResponseWriter, *http.Request) {
+		if asked.Add(1); !well.Load() {
+			panic(http.ErrAbortHandler)
+		}
+	})
+	<-linked
+	member := m.ByName("m1")
+	ask := func(r *http.Request) error {
+		resp, err := member.RoundTrip(r)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return err
+	}
+	for range 10 {
+		r := request(t)
+		r.Body = io.NopCloser(strings.NewReader("it may be the reason"))
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := ask(r); err == nil || errors.Is(err, cluster.ErrSpared) {
+			t.Fatalf("a request with a body: %v", err)
+		}
+		if err := ask(request(t).WithContext(gone)); err == nil || errors.Is(err, cluster.ErrSpared) {
+			t.Fatalf("a request that was given up: %v", err)
+		}
+	}
+	for range 5 {
+		if err := ask(request(t)); err == nil || errors.Is(err, cluster.ErrSpared) {
+			t.Fatalf("a request that fails: %v", err)
+		}
+	}
+	for range 3 {
+		before := asked.Load()
+		if err := ask(request(t)); !errors.Is(err, cluster.ErrSpared) || asked.Load() != before {
+			t.Fatalf("it is not spared: %v, asked %d times", err, asked.Load()-before)
+		}
+		late.Add(20) // longer than any pause
+		if err := ask(request(t)); errors.Is(err, cluster.ErrSpared) || asked.Load() != before+1 {
+			t.Fatalf("it is not asked again: %v, asked %d times", err, asked.Load()-before)
+		}
+	}
+	late.Add(20)
+	well.Store(true)
+	for range 2 {
+		if err := ask(request(t)); err != nil {
+			t.Errorf("it is back, and: %v", err)
+		}
 	}
 }

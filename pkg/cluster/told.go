@@ -23,18 +23,64 @@ type told struct {
 	synced  bool
 	pending []Pending
 	bound   []string
+	// version is that of bound.
+	version uint64
+	about   About
+}
+
+// About is what a member says of itself when it is linked.
+type About struct {
+	// Version is that of this software there, and KubernetesVersion that of its kube-apiserver.
+	Version           string `json:"version"`
+	KubernetesVersion string `json:"kubernetesVersion"`
+}
+
+// SetAbout says what a member says of itself.
+func (m *Member) SetAbout(a About) {
+	t := &m.state.told
+	t.mu.Lock()
+	differs := t.about != a
+	t.about = a
+	t.mu.Unlock()
+	if differs {
+		m.state.members.told(m.UID)
+	}
+}
+
+// About returns what a member has said of itself to this replica; empty for nothing yet.
+func (m *Member) About() About {
+	t := &m.state.told
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.about
 }
 
 // SetSynced says whether a member has all that it is to have but for what is pending.
 func (m *Member) SetSynced(yes bool, pending []Pending) {
 	t := &m.state.told
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.synced, t.pending = yes, atMost(pending)
+	pending = atMost(pending)
+	differs := t.synced != yes || !slices.Equal(t.pending, pending)
+	t.synced, t.pending = yes, pending
+	t.mu.Unlock()
+	if differs {
+		m.state.members.told(m.UID)
+	}
 }
 
-// Synced reports whether a member has all that it is to have, and what is pending.
+// Synced reports whether a member has all that it is to have, and what is pending. A replica that it is not linked to says what those say
+// that it is linked to.
 func (m *Member) Synced() (bool, []Pending) {
+	if !m.linkedHere() {
+		if e, s := m.state.members.other(m.UID); e != nil {
+			return s.Synced, slices.Clone(s.Pending)
+		}
+	}
+	return m.SyncedHere()
+}
+
+// SyncedHere is Synced as this replica knows it.
+func (m *Member) SyncedHere() (bool, []Pending) {
 	t := &m.state.told
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -45,8 +91,13 @@ func (m *Member) Synced() (bool, []Pending) {
 func (m *Member) Settle(isSettled func(Pending) bool, pending []Pending) {
 	t := &m.state.told
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	before := slices.Clone(t.pending)
 	t.pending = atMost(append(slices.DeleteFunc(t.pending, isSettled), pending...))
+	differs := !slices.Equal(before, t.pending)
+	t.mu.Unlock()
+	if differs {
+		m.state.members.told(m.UID)
+	}
 }
 
 func atMost(all []Pending) []Pending { return all[:min(len(all), mostPending)] }
@@ -57,12 +108,23 @@ func (m *Member) SetBound(users []string) {
 	slices.Sort(sorted)
 	t := &m.state.told
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.bound = sorted
+	differs := !slices.Equal(t.bound, sorted)
+	if differs {
+		t.bound = sorted
+		t.version++
+	}
+	t.mu.Unlock()
+	if differs {
+		m.state.members.notice.change()
+	}
 }
 
 // Binds reports whether a binding of the member's own names a user.
 func (m *Member) Binds(user string) bool {
+	if _, s := m.state.members.other(m.UID); !m.linkedHere() {
+		_, found := slices.BinarySearch(s.Bound, user)
+		return found
+	}
 	t := &m.state.told
 	t.mu.Lock()
 	defer t.mu.Unlock()

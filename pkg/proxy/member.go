@@ -82,10 +82,12 @@ func (m *Members) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 		web.WriteError(w, r, relay.ErrUpgradeBody)
 	case upgrade:
+		r = r.WithContext(cluster.AsStream(r.Context()))
 		relay.Guarded(m.streams, w, r, func(s *stream.Stream, r *http.Request) {
 			m.proxy.ServeHTTP(&relay.Tunnel{ResponseWriter: w, Stream: s}, r)
 		})
 	case relay.IsLong(info, r.URL) || stream.WantsEvents(r.Header):
+		r = r.WithContext(cluster.AsStream(r.Context()))
 		relay.Guarded(m.streams, w, r, func(_ *stream.Stream, r *http.Request) { m.proxy.ServeHTTP(w, r) })
 	default:
 		m.proxy.ServeHTTP(relay.Whole{ResponseWriter: w}, r)
@@ -245,6 +247,9 @@ func memberStatus(name string, err error) *apierrors.StatusError {
 	case errors.Is(err, errMemberTimeout):
 		return relay.Because(ReasonTimeout, status.RetryAfter(5, status.Errorf(http.StatusGatewayTimeout,
 			"the cluster %q has not begun to answer in time; whether it did what was asked is not known", name)))
+	case errors.Is(err, cluster.ErrUnlinked), errors.Is(err, cluster.ErrSpared):
+		return relay.Because(ReasonUnreachable, status.RetryAfter(5, status.Errorf(http.StatusServiceUnavailable,
+			"the cluster %q is not reached: nothing was sent; see its condition Ready, and the log of its ks-apiserver", name)))
 	case errors.Is(err, cluster.ErrBusy):
 		return status.RetryAfter(5, status.Errorf(http.StatusTooManyRequests,
 			"the cluster %q has too many requests under way: try again", name))

@@ -210,11 +210,11 @@ func TestACutAnswerIsNoWholeOne(t *testing.T) {
 // F20: a write whose link breaks is not sent again; a read is, over another link.
 func TestAWriteIsSentOnce(t *testing.T) {
 	asked := make(chan string, 8)
-	f := newFleet(t, func(_ http.ResponseWriter, r *http.Request) {
-		asked <- r.Method
-		panic(http.ErrAbortHandler)
-	})
 	for method, most := range map[string]int{http.MethodPost: 1, http.MethodPut: 1, http.MethodDelete: 1, http.MethodPatch: 1, http.MethodGet: 2} {
+		f := newFleet(t, func(_ http.ResponseWriter, r *http.Request) {
+			asked <- r.Method
+			panic(http.ErrAbortHandler)
+		})
 		rec := f.do(person, method, "/clusters/m1/api/v1/namespaces/default/pods/x", "")
 		if n := len(asked); n == 0 || n > most || rec.Code != http.StatusServiceUnavailable {
 			t.Errorf("%s was sent %d times: %d %s", method, n, rec.Code, rec.Body)

@@ -17,6 +17,7 @@ type Link struct {
 	conn     *http.ClientConn
 	upgrades *http.Transport
 	ended    chan struct{}
+	fewer    chan struct{} // gets something when a request may have ended
 	once     sync.Once
 	local    net.Addr
 	remote   net.Addr
@@ -25,7 +26,24 @@ type Link struct {
 // Open makes a link of a connection to the member whose Cluster has a UID, and owns the connection from then on. It fails where the other
 // end does not prove to be that member.
 func Open(ctx context.Context, conn net.Conn, uid string, i Identity) (*Link, error) {
-	config, err := i.hub(uid)
+	l, err := open(ctx, conn, MemberName(uid), i)
+	if err != nil {
+		return nil, fmt.Errorf("open a link to the cluster with the UID %s: %w", uid, err)
+	}
+	return l, nil
+}
+
+// OpenPeer makes a link of a connection to another replica of this hub, which serves it by a Handler with the hub's identity.
+func OpenPeer(ctx context.Context, conn net.Conn, i Identity) (*Link, error) {
+	l, err := open(ctx, conn, hubDomain, i)
+	if err != nil {
+		return nil, fmt.Errorf("open a link to another replica of the hub: %w", err)
+	}
+	return l, nil
+}
+
+func open(ctx context.Context, conn net.Conn, name string, i Identity) (*Link, error) {
+	config, err := i.hub(name)
 	if err != nil {
 		_ = conn.Close()
 		return nil, err
@@ -35,22 +53,26 @@ func Open(ctx context.Context, conn net.Conn, uid string, i Identity) (*Link, er
 	secured := tls.Client(conn, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
-		return nil, fmt.Errorf("open a link to the cluster with the UID %s: %w", uid, err)
+		return nil, err
 	}
 	if p := secured.ConnectionState().NegotiatedProtocol; p != "h2" {
 		_ = conn.Close()
-		return nil, fmt.Errorf("open a link to the cluster with the UID %s: it speaks %q, not HTTP/2", uid, p)
+		return nil, fmt.Errorf("it speaks %q, not HTTP/2", p)
 	}
-	l := &Link{ended: make(chan struct{}), local: conn.LocalAddr(), remote: conn.RemoteAddr()}
+	l := &Link{ended: make(chan struct{}), fewer: make(chan struct{}, 1), local: conn.LocalAddr(), remote: conn.RemoteAddr()}
 	t := &http.Transport{
 		Protocols: onlyHTTP2(), HTTP2: http2(toHub, toHubAll), DisableCompression: true,
 		DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return secured, nil },
 	}
 	if l.conn, err = t.NewClientConn(ctx, "https", config.ServerName+":443"); err != nil {
 		_ = conn.Close()
-		return nil, fmt.Errorf("open a link to the cluster with the UID %s: %w", uid, err)
+		return nil, err
 	}
 	l.conn.SetStateHook(func(c *http.ClientConn) {
+		select {
+		case l.fewer <- struct{}{}:
+		default:
+		}
 		if c.Err() != nil {
 			l.end()
 		}
@@ -77,6 +99,17 @@ func (l *Link) Available() int {
 		return 0
 	default:
 		return l.conn.Available()
+	}
+}
+
+// Finish returns when nothing runs on the link any more, or when ctx ends. The caller sends nothing more.
+func (l *Link) Finish(ctx context.Context) {
+	for l.conn.InFlight() > 0 {
+		select {
+		case <-l.fewer:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

@@ -34,6 +34,15 @@ func HubName() string { return hubDomain }
 // MemberName returns the name that the certificate of a member has to have; uid is that of its Cluster object.
 func MemberName(uid string) string { return strings.ToLower(uid) + memberDomain }
 
+// UIDOf returns the UID of the Cluster whose member has a name, "" for a name that is no member's.
+func UIDOf(name string) string {
+	uid, found := strings.CutSuffix(name, memberDomain)
+	if !found || strings.Contains(uid, ".") {
+		return ""
+	}
+	return uid
+}
+
 // Identity is what one end of a link proves, and believes.
 type Identity struct {
 	// Certificate returns this end's certificate. It is called for each link, since certificates are renewed.
@@ -47,13 +56,13 @@ var (
 	errNotHub     = errors.New("the other end of the link is not a hub of this fleet")
 )
 
-// hub is the TLS configuration of a hub on a link to the member with a UID.
-func (i Identity) hub(uid string) (*tls.Config, error) {
-	if i.Certificate == nil || i.Authorities == nil || i.Authorities() == nil || uid == "" {
+// hub is the TLS configuration of a hub on a link to who has to have a name.
+func (i Identity) hub(name string) (*tls.Config, error) {
+	if i.Certificate == nil || i.Authorities == nil || i.Authorities() == nil || name == memberDomain {
 		return nil, errNoIdentity
 	}
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}, RootCAs: i.Authorities(), ServerName: MemberName(uid),
+		MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}, RootCAs: i.Authorities(), ServerName: name,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return i.Certificate() },
 	}, nil
 }

@@ -45,8 +45,8 @@ func NewAuthority(t testing.TB) *Authority {
 	return &Authority{cert, key}
 }
 
-// Identity is that of somebody whose certificate has a name, ends after a while and has a purpose.
-func (a *Authority) Identity(t testing.TB, name string, life time.Duration, use x509.ExtKeyUsage) link.Identity {
+// Identity is that of somebody whose certificate has a name, ends after a while and has purposes.
+func (a *Authority) Identity(t testing.TB, name string, life time.Duration, use ...x509.ExtKeyUsage) link.Identity {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -54,7 +54,7 @@ func (a *Authority) Identity(t testing.TB, name string, life time.Duration, use 
 	}
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		SerialNumber: big.NewInt(2), DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(life),
-		ExtKeyUsage: []x509.ExtKeyUsage{use}, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: use, KeyUsage: x509.KeyUsageDigitalSignature,
 	}, a.cert, key.Public(), a.key)
 	if err != nil {
 		t.Fatal(err)
@@ -69,10 +69,10 @@ func (a *Authority) Identity(t testing.TB, name string, life time.Duration, use 
 	}
 }
 
-// Hub returns the identity of a hub.
+// Hub returns the identity of a hub, whose replicas connect to each other by it, too.
 func (a *Authority) Hub(t testing.TB) link.Identity {
 	t.Helper()
-	return a.Identity(t, link.HubName(), time.Hour, x509.ExtKeyUsageClientAuth)
+	return a.Identity(t, link.HubName(), time.Hour, x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth)
 }
 
 // Member returns the identity of the member whose Cluster has a UID.

@@ -33,6 +33,8 @@ const (
 	AnnotationClusterName = "cluster.kubesphere.io/name"
 	// AnnotationHostCluster is, on the namespace kubesphere-system of a member, its host's name.
 	AnnotationHostCluster = "cluster.kubesphere.io/host-cluster"
+	// AnnotationKeepKubeconfig is "true" on a Cluster whose imported credential is not to be replaced by one of listed rights.
+	AnnotationKeepKubeconfig = "kapis.dev/keep-kubeconfig"
 	// FinalizerCluster keeps a deleted Cluster until the member is released.
 	FinalizerCluster = "finalizer.cluster.kubesphere.io"
 	// FinalizerLabel keeps a deleted Label until no cluster carries it.
@@ -150,6 +152,10 @@ const (
 	ClusterReady ClusterConditionType = "Ready"
 	// ClusterSchedulable: things can be placed in it.
 	ClusterSchedulable ClusterConditionType = "Schedulable"
+	// ClusterSynced: it has all that its hub keeps there.
+	ClusterSynced ClusterConditionType = "Synced"
+	// ClusterVersionSupported: its hub works with its release.
+	ClusterVersionSupported ClusterConditionType = "VersionSupported"
 	// ClusterKubeConfigCertExpiresInSevenDays: its kubeconfig wants renewal.
 	ClusterKubeConfigCertExpiresInSevenDays ClusterConditionType = "KubeConfigCertExpiresInSevenDays"
 )

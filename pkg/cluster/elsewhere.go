@@ -1,0 +1,138 @@
+package cluster
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// State is what one replica of this hub tells the others of a member that is linked to it.
+type State struct {
+	UID string `json:"uid"`
+	// Synced and Pending are as Member.Synced says.
+	Synced  bool      `json:"synced"`
+	Pending []Pending `json:"pending,omitempty"`
+	// Bound are the users whom bindings of the member's own name, and Version is that of the list, which is left out for who has it.
+	Bound   []string `json:"bound,omitempty"`
+	Version uint64   `json:"version"`
+}
+
+// Elsewhere is what is linked to another replica of this hub.
+type Elsewhere struct {
+	// Send sends a request to the member with a UID by that replica.
+	Send func(uid string, r *http.Request) (*http.Response, error)
+	// Members are linked there, by the UID of their Cluster. Nobody changes them.
+	Members map[string]State
+}
+
+// SetElsewhere sets what is linked to another replica; nil for nothing any more.
+func (m *Members) SetElsewhere(replica string, e *Elsewhere) {
+	var turned []*Member
+	m.mu.Lock()
+	before := m.elsewhere
+	m.elsewhere = maps.Clone(before)
+	if m.elsewhere == nil {
+		m.elsewhere = map[string]*Elsewhere{}
+	}
+	if m.elsewhere[replica] = e; e == nil {
+		delete(m.elsewhere, replica)
+	}
+	for uid, member := range m.byUID {
+		if _, was := linkedIn(before, uid); was != isLinkedIn(m.elsewhere, uid) {
+			turned = append(turned, member)
+		}
+	}
+	m.mu.Unlock()
+	for _, member := range turned {
+		s := member.state
+		s.mu.Lock()
+		here := len(s.all) > 0
+		if !here {
+			s.since = m.Now()
+		}
+		s.mu.Unlock()
+		if !here {
+			m.changed(member.UID)
+		}
+	}
+}
+
+// linkedIn returns a replica that a member is linked to; one that knows that the member has all that it is to have comes first.
+func linkedIn(all map[string]*Elsewhere, uid string) (out *Elsewhere, found bool) {
+	for _, e := range all {
+		if s, linked := e.Members[uid]; linked && (out == nil || s.Synced) {
+			out = e
+		}
+	}
+	return out, out != nil
+}
+
+func isLinkedIn(all map[string]*Elsewhere, uid string) bool {
+	_, found := linkedIn(all, uid)
+	return found
+}
+
+// other returns another replica that a member is linked to, and what it says of the member; nil for none.
+func (m *Members) other(uid string) (*Elsewhere, State) {
+	m.mu.RLock()
+	all := m.elsewhere
+	m.mu.RUnlock()
+	if e, found := linkedIn(all, uid); found {
+		return e, e.Members[uid]
+	}
+	return nil, State{}
+}
+
+// States waits until there is something newer than a version, or ctx ends, and returns what is linked to this replica. Of lists of bound
+// users those are left out whose version is known.
+func (m *Members) States(ctx context.Context, after uint64, known map[string]uint64) (version uint64, out []State) {
+	for {
+		version, changed := m.notice.now()
+		if version != after || ctx.Err() != nil {
+			return version, m.states(known)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (m *Members) states(known map[string]uint64) (out []State) {
+	for _, uid := range m.UIDs() {
+		member := m.ByUID(uid)
+		if member == nil || !member.linkedHere() {
+			continue
+		}
+		t := &member.state.told
+		t.mu.Lock()
+		s := State{UID: uid, Synced: t.synced, Pending: slices.Clone(t.pending), Version: t.version}
+		if v, has := known[uid]; !has || v != t.version {
+			s.Bound = t.bound // replaced, never changed
+		}
+		t.mu.Unlock()
+		out = append(out, s)
+	}
+	return out
+}
+
+// linkedHere reports whether there is a link to this replica.
+func (m *Member) linkedHere() bool {
+	m.state.mu.Lock()
+	defer m.state.mu.Unlock()
+	return len(m.state.all) > 0
+}
+
+// Linked reports whether there is a link to a member, to this replica or another one, and since when that is so.
+func (m *Member) Linked() (bool, time.Time) {
+	m.state.mu.Lock()
+	here, since := len(m.state.all) > 0, m.state.since
+	m.state.mu.Unlock()
+	if !here {
+		e, _ := m.state.members.other(m.UID)
+		here = e != nil
+	}
+	return here, since
+}
