@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/cluster/join"
 )
 
 // namespace is where the software of a member is.
@@ -34,8 +35,8 @@ type Known struct {
 var needed = []authorizationv1.ResourceAttributes{
 	{Verb: "get", Resource: "namespaces", Name: metav1.NamespaceSystem},
 	{Verb: "create", Resource: "configmaps", Namespace: namespace},
-	{Verb: "update", Resource: "configmaps", Namespace: namespace},
-	{Verb: "get", Resource: "services", Subresource: "proxy", Namespace: namespace},
+	{Verb: "update", Resource: "configmaps", Namespace: namespace, Name: join.Invitation},
+	{Verb: "get", Resource: "services", Subresource: "proxy", Namespace: namespace, Name: service},
 }
 
 // Check asks a cluster whether it can be the Cluster of a name, and returns each check that failed, and its identity. It writes nothing.

@@ -1,6 +1,7 @@
 package direct
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,6 +28,8 @@ const (
 	leastPause, mostPause = 500 * time.Millisecond, 10 * time.Second
 	// lookEvery is how often the members are looked at, and inviteEvery how often the invitation of one that is linked: it may renew.
 	lookEvery, inviteEvery = time.Second, 10 * time.Minute
+	// exchangeEvery is how often the credential of one that is linked is looked at, which asks nobody while it is fresh.
+	exchangeEvery = 5 * time.Second
 )
 
 // Dialing keeps a link to each direct member.
@@ -35,6 +38,8 @@ type Dialing struct {
 	// Hub is the UID of the hub's kube-system, and Admit signs the certificate of a member.
 	Hub   string
 	Admit func(ctx context.Context, m *cluster.Member, r *join.Request) (*join.Answer, error)
+	// Replace puts a kubeconfig in the place of one that the Cluster of a member has.
+	Replace func(ctx context.Context, m *cluster.Member, old, next []byte) error
 	// Transport sets how kube-apiservers of members are dialled.
 	Transport func(*rest.Config)
 	// Endpoint is how members are dialled whose Cluster has an address for that.
@@ -45,24 +50,30 @@ type Dialing struct {
 
 // Run links members until ctx ends.
 func (d *Dialing) Run(ctx context.Context) {
-	running := map[string]context.CancelFunc{}
+	running := map[string]dialed{}
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
 		direct := map[string]bool{}
 		for _, uid := range d.Members.UIDs() {
-			if m := d.Members.ByUID(uid); m != nil && m.Direct() {
-				direct[uid] = true
-				if running[uid] == nil {
-					c, cancel := context.WithCancel(ctx)
-					running[uid] = cancel
-					go d.keep(c, uid)
-				}
+			m := d.Members.ByUID(uid)
+			if m == nil || !m.Direct() {
+				continue
 			}
+			direct[uid] = true
+			if old, ok := running[uid]; ok {
+				if old.endpoint == m.Endpoint() {
+					continue
+				}
+				old.end()
+			}
+			c, end := context.WithCancel(ctx)
+			running[uid] = dialed{end, m.Endpoint()}
+			go d.keep(c, uid)
 		}
-		for uid, cancel := range running {
+		for uid, of := range running {
 			if !direct[uid] {
-				cancel()
+				of.end()
 				delete(running, uid)
 			}
 		}
@@ -72,6 +83,12 @@ func (d *Dialing) Run(ctx context.Context) {
 		case <-tick.C:
 		}
 	}
+}
+
+// dialed is a member that is dialled at an address; another one is dialled anew.
+type dialed struct {
+	end      context.CancelFunc
+	endpoint string
 }
 
 // keep keeps the link of one member.
@@ -124,6 +141,7 @@ func (d *Dialing) link(ctx context.Context, m *cluster.Member) error {
 	conn.SetReadLimit(-1)
 	life, end := context.WithCancel(ctx)
 	defer end()
+	go d.exchange(life, m.UID)
 	go func() {
 		tick := time.NewTicker(inviteEvery)
 		defer tick.Stop()
@@ -139,6 +157,33 @@ func (d *Dialing) link(ctx context.Context, m *cluster.Member) error {
 		}
 	}()
 	return d.Members.Serve(life, websocket.NetConn(context.WithoutCancel(ctx), conn, websocket.MessageBinary), m.UID, func() {})
+}
+
+// exchange puts a credential of listed rights in the place of the one that a Cluster has, unless its administrator wants to keep that, until
+// ctx ends. One that can't be replaced is tried again after a while, and a new one soon.
+func (d *Dialing) exchange(ctx context.Context, uid string) {
+	tick := time.NewTicker(exchangeEvery)
+	defer tick.Stop()
+	var tried []byte
+	var at time.Time
+	for {
+		m := d.Members.ByUID(uid)
+		if m != nil && !m.KeepKubeconfig && d.Replace != nil && (!bytes.Equal(tried, m.Kubeconfig()) || time.Since(at) > inviteEvery) {
+			tried, at = m.Kubeconfig(), time.Now()
+			next, err := Exchange(ctx, tried, d.Transport, at)
+			if err == nil && next != nil {
+				err = d.Replace(ctx, m, tried, next)
+			}
+			if err != nil && ctx.Err() == nil {
+				klog.ErrorS(err, "The credential of a direct member cluster is kept: it was not replaced by one of listed rights", "cluster", m.Name)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // errWaiting says that a member has not answered its invitation.
@@ -237,7 +282,7 @@ func (d *Dialing) dial(ctx context.Context, c *rest.Config, m *cluster.Member) (
 			return nil, errors.New("the certificate or the key in the kubeconfig can't be read")
 		}
 		o.HTTPClient = &http.Client{Transport: t}
-		at = strings.TrimSuffix(c.Host, "/") + "/api/v1/namespaces/" + namespace + "/services/ks-apiserver:80/proxy" + join.PathDirect
+		at = strings.TrimSuffix(c.Host, "/") + "/api/v1/namespaces/" + namespace + "/services/" + service + "/proxy" + join.PathDirect
 	}
 	o.HTTPClient.CheckRedirect = func(*http.Request, []*http.Request) error { return errors.New("a member redirects, which it does not") }
 	conn, resp, err := websocket.Dial(ctx, at, o) //nolint:bodyclose // Dial has read it
