@@ -2,10 +2,13 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -47,6 +50,8 @@ type Hub struct {
 	agent     deployment.Options
 	caFile    string
 	dialing   *direct.Dialing
+	// address gets where other replicas reach this one.
+	address chan string
 	// fed returns nil once the sinks have been fed all that there is.
 	fed atomic.Pointer[func() error]
 }
@@ -85,10 +90,11 @@ func NewHub(ctx context.Context, o Options, held Grants, bound tenant.Membership
 	if err != nil {
 		return nil, err
 	}
-	h := &Hub{authority: authority, source: fleetsync.NewSource(o.Caches), agent: o.Agent, caFile: o.CAFile}
-	h.Hub = hub.New(hub.Options{Clusters: objects.Resource(ClustersKind), Authority: authority, UID: uid, Host: o.Host, Now: time.Now})
+	h := &Hub{authority: authority, source: fleetsync.NewSource(o.Caches), agent: o.Agent, caFile: o.CAFile, address: make(chan string, 1)}
+	h.Hub = hub.New(hub.Options{Clusters: objects.Resource(ClustersKind), Authority: authority, UID: uid, Host: o.Host, Now: time.Now,
+		Leases: o.Client.CoordinationV1().Leases(o.Namespace), Drain: o.Drain})
 	h.Members.Follow = (&fleetsync.Syncer{Source: h.source, Known: h.known, Hub: uid, Current: h.Members.ByUID}).Follow
-	h.dialing = &direct.Dialing{Members: h.Members, Hub: uid, Admit: h.Invited, Failed: h.Failed,
+	h.dialing = &direct.Dialing{Members: h.Members, Hub: uid, Admit: h.Invited, Failed: h.Failed, Replace: h.ReplaceKubeconfig,
 		Transport: dialed(o.AllowLoopback), Endpoint: toEndpoints(o.AllowLoopback)}
 	h.enter = entry{h.Members, held, bound, &tenant.Clusters{Store: o.Caches, Host: o.Host}}
 	return h, nil
@@ -117,7 +123,49 @@ func (h *Hub) known() error {
 func (h *Hub) Run(ctx context.Context) {
 	go h.authority.Run(ctx)
 	go h.dialing.Run(ctx)
-	h.Hub.Run(ctx)
+	go h.Hub.Run(ctx)
+	select {
+	case <-ctx.Done():
+	case address := <-h.address:
+		h.Peers.Run(ctx, address)
+	}
+}
+
+// Listen tells the other replicas of the hub that this one listens by l.
+func (h *Hub) Listen(l net.Listener, apiserver string) {
+	if h == nil {
+		return
+	}
+	h.address <- peerAddress(l.Addr(), apiserver)
+}
+
+// peerAddress returns the address at which other replicas reach one that listens at another; "" where that is not known. One that listens
+// everywhere is reached where it reaches kube-apiserver from, which costs no packet to know. One whose address is not known passes requests
+// on all the same.
+func peerAddress(listen net.Addr, apiserver string) string {
+	at, ok := listen.(*net.TCPAddr)
+	if !ok {
+		return ""
+	}
+	own := *at
+	if at.IP.IsUnspecified() {
+		u, err := url.Parse(apiserver)
+		if err != nil {
+			return ""
+		}
+		port := cmp.Or(u.Port(), "443")
+		conn, err := net.Dial("udp", net.JoinHostPort(u.Hostname(), port))
+		if err != nil {
+			return ""
+		}
+		defer func() { _ = conn.Close() }()
+		from, ok := conn.LocalAddr().(*net.UDPAddr)
+		if !ok {
+			return ""
+		}
+		own.IP = from.IP
+	}
+	return netip.AddrPortFrom(own.AddrPort().Addr().Unmap(), own.AddrPort().Port()).String()
 }
 
 // Deployment returns what is applied to a cluster so that it joins as c.
@@ -210,7 +258,7 @@ func ofMember(ctx context.Context, o Options, kubernetesVersion string, handler 
 	if err != nil {
 		return agent.Options{}, err
 	}
-	sync, err := newSyncMember(o)
+	sync, err := newSyncMember(o, cluster.About{Version: version.Get().GitVersion, KubernetesVersion: kubernetesVersion})
 	if err != nil {
 		return agent.Options{}, err
 	}

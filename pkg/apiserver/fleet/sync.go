@@ -16,12 +16,13 @@ import (
 	"k8s.io/client-go/rest"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/fleetsync"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // newSyncMember returns what keeps in this member what its hub wants there.
-func newSyncMember(o Options) (*fleetsync.Member, error) {
+func newSyncMember(o Options, about cluster.About) (*fleetsync.Member, error) {
 	c := rest.CopyConfig(o.Cluster)
 	c.Impersonate = rest.ImpersonationConfig{UserName: fleetsync.HubUser}
 	c.QPS = -1 // the hub asks in turn
@@ -29,7 +30,7 @@ func newSyncMember(o Options) (*fleetsync.Member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the hub: %w", err)
 	}
-	return &fleetsync.Member{Objects: objects, Bound: (&bound{caches: o.Caches}).now}, nil
+	return &fleetsync.Member{Objects: objects, Bound: (&bound{caches: o.Caches}).now, About: about}, nil
 }
 
 // ofHub answers what a hub asks for itself, and leaves the requests of users to next. Nothing else reaches it than what came over a link.

@@ -46,8 +46,9 @@ const (
 	joinTimeout, dialTimeout = 30 * time.Second, 10 * time.Second
 	// grace is how long what runs may take when this server stops.
 	grace = 20 * time.Second
-	// links are how many are kept: through a Service they lead to different replicas of the hub.
-	links = 2
+	// links are how many are kept, to different replicas of the hub where there are several. A balancer may lead to the same one again:
+	// dials are how often another one is looked for.
+	links, dials = 2, 8
 	// maxAnswer bounds the answer to a join, in bytes.
 	maxAnswer = 64 << 10
 )
@@ -85,6 +86,7 @@ type Agent struct {
 	// forgotten is the UID of the Cluster that this was, and that the hub no longer has.
 	forgotten atomic.Pointer[string]
 	linked    atomic.Int32
+	replicas  replicas
 }
 
 // identity is what this member is in the fleet.
@@ -133,12 +135,17 @@ func (a *Agent) Run(ctx context.Context) {
 // keep keeps one link.
 func (a *Agent) keep(ctx context.Context) {
 	pause, told := leastPause, ""
-	for ctx.Err() == nil {
+	for again := 0; ctx.Err() == nil; {
 		begun := a.Now()
-		err := a.link(ctx)
+		err := a.link(ctx, again < dials)
 		if ctx.Err() != nil {
 			return
 		}
+		if errors.Is(err, errMet) {
+			again++
+			continue
+		}
+		again = 0
 		if a.Now().Sub(begun) > mostPause { // it was open
 			pause = leastPause
 		}
@@ -155,8 +162,10 @@ func (a *Agent) keep(ctx context.Context) {
 	}
 }
 
-// link opens one link, and returns when it has ended.
-func (a *Agent) link(ctx context.Context) error {
+// link opens one link, and returns when it has ended. Where another replica of the hub is looked for, the error for one that
+// this cluster is
+// linked to is errMet.
+func (a *Agent) link(ctx context.Context, another bool) error {
 	id, err := a.identify(ctx)
 	if err != nil {
 		return err
@@ -176,6 +185,11 @@ func (a *Agent) link(ctx context.Context) error {
 	}
 	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(-1)
+	leave, met := a.replicas.meet(resp.Header, another)
+	if met {
+		return errMet
+	}
+	defer leave()
 	h := a.linkHandler(id)
 	a.linked.Add(1)
 	defer a.linked.Add(-1)

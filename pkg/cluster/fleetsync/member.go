@@ -38,13 +38,17 @@ type Member struct {
 	Objects dynamic.Interface
 	// Bound returns the users whom bindings of the member alone name, sorted.
 	Bound func(ctx context.Context) (*Bound, error)
+	// About is what the hub is told of this cluster.
+	About cluster.About
 
 	// one is held while something is written: an older change must not follow a newer one.
 	one sync.Mutex
 }
 
 // Owns reports whether a path is one that Member answers.
-func Owns(path string) bool { return path == PathDigest || path == PathObjects || path == PathBound }
+func Owns(path string) bool {
+	return path == PathDigest || path == PathObjects || path == PathBound || path == PathAbout
+}
 
 // ServeHTTP answers a request that has come over a link from the hub.
 func (m *Member) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -57,6 +61,8 @@ func (m *Member) answer(r *http.Request) (any, error) {
 	switch {
 	case r.URL.Path == PathBound && r.Method == http.MethodGet:
 		return m.Bound(ctx)
+	case r.URL.Path == PathAbout && r.Method == http.MethodGet:
+		return m.About, nil
 	case r.Method != http.MethodPost:
 		return nil, status.Errorf(http.StatusMethodNotAllowed, "a hub asks this by POST")
 	case r.URL.Path == PathDigest:

@@ -18,6 +18,8 @@ const (
 	PathObjects = "/fleet/objects"
 	// PathBound answers with a Bound.
 	PathBound = "/fleet/bound"
+	// PathAbout answers with a cluster.About.
+	PathAbout = "/fleet/about"
 	// HubUser is the name under which a member writes for its hub.
 	HubUser = "kapis:hub"
 

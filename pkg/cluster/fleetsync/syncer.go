@@ -57,6 +57,8 @@ type round struct {
 	labels   map[string]string
 	// at is when that was.
 	at time.Time
+	// introduced says that the member was asked what it is.
+	introduced bool
 }
 
 // Follow keeps a member as it is to be, until ctx ends. It is called when the first link of a member is open.
@@ -115,6 +117,13 @@ func (r *round) run(ctx context.Context) error {
 		return fmt.Errorf("the cluster names %d users, which are more than %d", len(r.bound.Users), mostBound)
 	}
 	m.SetBound(r.bound.Users)
+	if !r.introduced { // one of an older release does not say
+		about := cluster.About{}
+		if err := r.ask(ctx, m, http.MethodGet, PathAbout, nil, &about); err == nil {
+			m.SetAbout(about)
+		}
+		r.introduced = true
+	}
 	if _, pending := m.Synced(); len(pending) > 0 && time.Since(r.at) > pendingEvery {
 		r.compared = false
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/cluster/join"
+	"kapis.dev/ks-apiserver/pkg/cluster/peer"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -34,10 +36,16 @@ func NewHandler(drain context.Context, h *Hub) *Handler {
 }
 
 // Owns reports whether a path is one of those.
-func Owns(path string) bool { return path == join.PathJoin || strings.HasPrefix(path, join.PathLinks) }
+func Owns(path string) bool {
+	return path == join.PathJoin || path == peer.Path || strings.HasPrefix(path, join.PathLinks)
+}
 
-// ServeHTTP answers a join, or makes a link of the connection.
+// ServeHTTP answers a join, or makes a link of the connection, or one of another replica of this hub.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == peer.Path {
+		h.Peers.ServeHTTP(w, r)
+		return
+	}
 	select {
 	case h.slots <- struct{}{}:
 	default:
@@ -83,6 +91,8 @@ func (h *Handler) link(w http.ResponseWriter, r *http.Request, uid string, leave
 			"the Cluster of this member has been deleted: create one, and join with its token"))
 		return
 	}
+	w.Header().Set(join.HeaderReplica, h.Peers.ID)
+	w.Header().Set(join.HeaderReplicas, strconv.Itoa(h.Peers.Count()))
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // no cookie counts here
 	if err != nil {
 		return // it has been answered

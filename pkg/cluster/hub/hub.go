@@ -33,6 +33,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/join"
 	"kapis.dev/ks-apiserver/pkg/cluster/link"
+	"kapis.dev/ks-apiserver/pkg/cluster/peer"
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
@@ -55,7 +56,10 @@ type Options struct {
 	UID string
 	// Host is the name of this cluster.
 	Host string
-	Now  func() time.Time
+	// Leases has the one in which the replicas of this hub keep their addresses, and Drain is done when this one stops.
+	Leases peer.Leases
+	Drain  context.Context
+	Now    func() time.Time
 }
 
 // Hub lets members in.
@@ -63,6 +67,8 @@ type Hub struct {
 	Options
 	// Members are those of the fleet.
 	Members *cluster.Members
+	// Peers are the other replicas.
+	Peers   *peer.Peers
 	tokens  join.Tokens
 	changes chan string
 
@@ -75,9 +81,10 @@ type Hub struct {
 func New(o Options) *Hub {
 	h := &Hub{Options: o, changes: make(chan string, 1024), failures: map[string]string{}}
 	h.tokens = join.Tokens{Key: func() ([]byte, error) { return o.Authority.Derive("join tokens") }, Now: o.Now}
-	h.Members = &cluster.Members{Host: o.Host, Now: o.Now, Changed: h.changed, Found: h.changed, Identity: link.Identity{
+	h.Members = &cluster.Members{Host: o.Host, Now: o.Now, Changed: h.changed, Found: h.changed, Told: h.changed, Identity: link.Identity{
 		Certificate: func() (*tls.Certificate, error) { return o.Authority.Certificate(nil) }, Authorities: o.Authority.Pool,
 	}}
+	h.Peers = peer.New(peer.Options{Leases: o.Leases, Identity: h.Members.Identity, Members: h.Members, Drain: o.Drain, Now: o.Now})
 	return h
 }
 
@@ -348,8 +355,10 @@ func (h *Hub) record(ctx context.Context, uid string) error {
 		return nil
 	}
 	linked, since := m.Linked()
-	// Without a link it may be back soon, or be linked to another replica.
-	settled := linked || h.Now().Sub(since) >= missed
+	synced, _ := m.Synced()
+	// Without a link it may be back soon, or be linked to a replica that this one has not asked yet; with one it is told first what users lost
+	// meanwhile.
+	settled := linked && synced || !linked && h.Now().Sub(since) >= missed && h.Peers.Known()
 	if !settled && m.Initialized {
 		return nil
 	}
@@ -372,6 +381,13 @@ func (h *Hub) record(ctx context.Context, uid string) error {
 		if settled && (c.Status.UID != "" || m.Direct()) { // one that dials has not joined yet, which its page says
 			changed = h.setLinked(c, m, linked, since) || changed
 		}
+		changed = h.setExpiry(c, m) || changed
+		if linked && synced {
+			changed = h.setSynced(c, m) || changed
+		}
+		if about := m.About(); linked && about != (cluster.About{}) {
+			changed = h.setVersion(c, about) || changed
+		}
 		if !changed {
 			return nil
 		}
@@ -388,22 +404,4 @@ func (h *Hub) initialize(c *clusterv1alpha1.Cluster) bool {
 	}
 	return h.set(c, clusterv1alpha1.ClusterInitialized, corev1.ConditionTrue, "Known",
 		"The cluster can join: by what its agent/deployment answers where it dials this server, else this server invites it.")
-}
-
-// setLinked says whether a member is linked.
-func (h *Hub) setLinked(c *clusterv1alpha1.Cluster, m *cluster.Member, linked bool, since time.Time) (changed bool) {
-	to, reason, message := corev1.ConditionTrue, "Linked", "The cluster is linked to this server."
-	if !linked {
-		to, reason = corev1.ConditionFalse, "NoLink"
-		message = "The cluster has had no link to this server since " + since.UTC().Format(time.RFC3339) +
-			": see the log of its ks-apiserver, and whether it reaches this server."
-		if m.Direct() {
-			message = "The cluster is not linked: " + h.failure(m.UID)
-		}
-	}
-	for _, of := range []clusterv1alpha1.ClusterConditionType{clusterv1alpha1.ClusterAgentAvailable, clusterv1alpha1.ClusterKSCoreReady,
-		clusterv1alpha1.ClusterReady} {
-		changed = h.set(c, of, to, reason, message) || changed
-	}
-	return changed
 }

@@ -1,0 +1,126 @@
+package hub
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/cluster"
+	"kapis.dev/ks-apiserver/pkg/cluster/direct"
+	"kapis.dev/ks-apiserver/pkg/version"
+)
+
+// setLinked says whether a member is linked.
+func (h *Hub) setLinked(c *clusterv1alpha1.Cluster, m *cluster.Member, linked bool, since time.Time) (changed bool) {
+	to, reason, message := corev1.ConditionTrue, "Linked", "The cluster is linked to this server."
+	if !linked {
+		to, reason = corev1.ConditionFalse, "NoLink"
+		message = "The cluster has had no link to this server since " + since.UTC().Format(time.RFC3339) +
+			": see the log of its ks-apiserver, and whether it reaches this server."
+		if m.Direct() {
+			message = "The cluster is not linked: " + h.failure(m.UID)
+		}
+	}
+	for _, of := range []clusterv1alpha1.ClusterConditionType{clusterv1alpha1.ClusterAgentAvailable, clusterv1alpha1.ClusterKSCoreReady,
+		clusterv1alpha1.ClusterReady} {
+		changed = h.set(c, of, to, reason, message) || changed
+	}
+	return changed
+}
+
+// soon is how long before its end a credential is said to end.
+const soon = 7 * 24 * time.Hour
+
+// setExpiry says when the credential for the kube-apiserver of a direct member ends. Pages read the message as a date.
+func (h *Hub) setExpiry(c *clusterv1alpha1.Cluster, m *cluster.Member) bool {
+	of := clusterv1alpha1.ClusterKubeConfigCertExpiresInSevenDays
+	ends := time.Time{}
+	if m.Direct() {
+		ends = direct.Expires(c.Spec.Connection.KubeConfig)
+	}
+	if ends.IsZero() {
+		before := len(c.Status.Conditions)
+		c.Status.Conditions = slices.DeleteFunc(c.Status.Conditions, func(c clusterv1alpha1.ClusterCondition) bool { return c.Type == of })
+		return len(c.Status.Conditions) != before
+	}
+	to, reason := corev1.ConditionFalse, "Valid"
+	switch left := ends.Sub(h.Now()); {
+	case left <= 0:
+		to, reason = corev1.ConditionTrue, "Expired"
+	case left <= soon:
+		to, reason = corev1.ConditionTrue, "NotRenewed"
+	}
+	return h.set(c, of, to, reason, ends.UTC().Format(time.RFC3339))
+}
+
+// ReplaceKubeconfig puts a kubeconfig in the place of one that the Cluster of a member has. One that has been changed meanwhile stays.
+func (h *Hub) ReplaceKubeconfig(ctx context.Context, m *cluster.Member, old, next []byte) error {
+	raw, err := h.Clusters.Get(ctx, m.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read the cluster %q: %w", m.Name, err)
+	}
+	c := &clusterv1alpha1.Cluster{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, c); err != nil {
+		return fmt.Errorf("read the cluster %q: %w", m.Name, err)
+	}
+	if string(c.UID) != m.UID || !bytes.Equal(c.Spec.Connection.KubeConfig, old) {
+		return nil
+	}
+	c.Spec.Connection.KubeConfig = next
+	return h.write(ctx, c)
+}
+
+// setSynced says whether the member has all that the hub keeps there.
+func (h *Hub) setSynced(c *clusterv1alpha1.Cluster, m *cluster.Member) bool {
+	_, pending := m.Synced()
+	if len(pending) == 0 {
+		return h.set(c, clusterv1alpha1.ClusterSynced, corev1.ConditionTrue, "Synced", "The cluster has all that this server keeps there.")
+	}
+	first := pending[0]
+	return h.set(c, clusterv1alpha1.ClusterSynced, corev1.ConditionFalse, "Pending", clipped(fmt.Sprintf("%d objects wait, which the"+
+		" cluster's sync names, such as %s/%s: %s", len(pending), first.Kind, first.Name, first.Reason)))
+}
+
+// How many minor releases a member may be older and newer than its hub: the hub is upgraded first.
+const olderAtMost, newerAtMost = 2, 1
+
+// setVersion says what runs in the member, and whether this server works with it.
+func (h *Hub) setVersion(c *clusterv1alpha1.Cluster, about cluster.About) bool {
+	kubernetes, kubesphere := clip(about.KubernetesVersion), clip(about.Version)
+	changed := c.Status.KubernetesVersion != kubernetes || c.Status.KubeSphereVersion != kubesphere
+	c.Status.KubernetesVersion, c.Status.KubeSphereVersion = kubernetes, kubesphere
+	own := version.Get().GitVersion
+	to, reason, message := corev1.ConditionTrue, "Supported", "This server works with the cluster's release."
+	if why := skew(own, about.Version); why != "" {
+		to, reason = corev1.ConditionFalse, "Skew"
+		message = clipped(fmt.Sprintf("The cluster runs %s, and this server %s: %s", kubesphere, own, why))
+	}
+	return h.set(c, clusterv1alpha1.ClusterVersionSupported, to, reason, message) || changed
+}
+
+// skew returns why a hub of one release does not work with a member of another, and what to do, "" where it does. A release that can't be
+// read is one of a developer.
+func skew(hub, member string) string {
+	h, err := utilversion.ParseGeneric(hub)
+	if err != nil {
+		return ""
+	}
+	m, err := utilversion.ParseGeneric(member)
+	switch {
+	case err != nil:
+		return ""
+	case m.Major() < h.Major(), m.Major() == h.Major() && m.Minor()+olderAtMost < h.Minor():
+		return fmt.Sprintf("members are up to %d minor releases older; upgrade the cluster's ks-apiserver and ks-controller-manager", olderAtMost)
+	case m.Major() > h.Major(), m.Minor() > h.Minor()+newerAtMost:
+		return fmt.Sprintf("members are up to %d minor release newer; upgrade this server first", newerAtMost)
+	}
+	return ""
+}
