@@ -28,6 +28,7 @@ const (
 	maxProjections  = 64
 	maxFacets       = 8
 	maxLive         = 100 // objects that are read from kube-apiserver, one by one
+	maxKeys         = 500 // rows of an answer of keys
 )
 
 // The parameters that every list takes. Any other is a filter of the kind, or is ignored.
@@ -53,7 +54,15 @@ const (
 	paramFacets         = "facets"
 	paramVersion        = "resourceVersion"
 	paramManagedFields  = "managedFields"
+	paramView           = "view"
+	paramCursor         = "cursor"
+	paramOffset         = "offset"
+	paramEvery          = "every"
 )
+
+// ViewKeys is the value of the parameter view that asks for the sort values, names and versions of objects in place of the objects: what
+// is needed to merge the lists of several clusters.
+const ViewKeys = "keys"
 
 // filterParams are the parameters above that decide which objects match, in the order of Key.
 var filterParams = [...]string{
@@ -67,6 +76,13 @@ type Query struct {
 	Limit int
 	// Page counts from 1; a page before it has no items.
 	Page int
+	// Cursor is where the page begins, Offset how many objects are before it; either is used in place of Page where it is not its zero
+	// value.
+	Cursor *Cursor
+	Offset int
+	// Keys asks for keys in place of objects, and Every for one of so many; 0 for one of as many as spread Limit keys over all.
+	Keys  bool
+	Every int
 	// SortBy are the sort keys, the first decides; empty means creation time. Equal objects are
 	// ordered by namespace and name, so that every order is total.
 	SortBy []SortKey
@@ -119,7 +135,7 @@ type SortKey struct {
 // Parse parses the parameters of a list. The first value of a parameter counts. The error is a 400 whose details name the parameter and
 // say what was expected.
 func Parse(values url.Values) (*Query, error) {
-	q := &Query{Limit: All, Page: 1, params: values}
+	q := &Query{Limit: All, Page: 1, Every: 1, params: values}
 	if len(values) == 0 {
 		return q, nil
 	}
@@ -133,7 +149,7 @@ func Parse(values url.Values) (*Query, error) {
 		return nil, invalid("", "", fmt.Sprintf("a query of at most %d bytes", maxBytes))
 	}
 	q.parseExact()
-	for _, step := range [...]func() error{q.parsePage, q.parseSort, q.parseSets, q.parseShape} {
+	for _, step := range [...]func() error{q.parsePage, q.parseBegin, q.parseSort, q.parseSets, q.parseShape} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -152,7 +168,8 @@ func (q *Query) Param(name string) (string, bool) {
 
 // Unknown returns a parameter that nothing reads, the first by name; empty where there is none. own are the kind's own filters.
 func (q *Query) Unknown(own []string) string {
-	shape := []string{paramLimit, paramPage, paramSortBy, paramAscending, paramFields, paramFacets, paramVersion, paramManagedFields}
+	shape := []string{paramLimit, paramPage, paramSortBy, paramAscending, paramFields, paramFacets, paramVersion, paramManagedFields,
+		paramCursor, paramOffset}
 	known := slices.Concat(shape, filterParams[:], own)
 	for _, name := range slices.Sorted(maps.Keys(q.params)) {
 		if !slices.Contains(known, name) {
@@ -179,7 +196,10 @@ func (q *Query) AppendKey(dst []byte, extra []string) []byte {
 
 // Window returns which of total items are on the page: n items from start on.
 func (q *Query) Window(total int) (start, n int) {
-	if q.Limit == All {
+	switch {
+	case q.Offset > 0:
+		return q.WindowFrom(q.Offset, total)
+	case q.Limit == All:
 		return 0, total
 	}
 	if q.Limit <= 0 || q.Page < 1 || (q.Page-1) > total/q.Limit {
@@ -187,6 +207,54 @@ func (q *Query) Window(total int) (start, n int) {
 	}
 	start = (q.Page - 1) * q.Limit
 	return start, max(0, min(q.Limit, total-start))
+}
+
+// WindowFrom returns which of total items are on the page that begins with item start.
+func (q *Query) WindowFrom(start, total int) (from, n int) {
+	switch left := total - start; {
+	case left <= 0 || q.Limit <= 0 && q.Limit != All:
+		return min(start, total), 0
+	case q.Limit == All:
+		return start, left
+	default:
+		return start, min(q.Limit, (left-1)/q.Stride(start, total)+1)
+	}
+}
+
+// Stride returns one of how many items a page has that begins with item start.
+func (q *Query) Stride(start, total int) int {
+	if q.Every == 0 && q.Limit > 0 {
+		return max(1, (total-start+q.Limit-1)/q.Limit)
+	}
+	return max(1, q.Every)
+}
+
+// parseBegin parses where a page begins that no number names.
+func (q *Query) parseBegin() (err error) {
+	view, _ := q.Param(paramView)
+	q.Keys = view == ViewKeys
+	if text, _ := q.Param(paramCursor); text != "" {
+		if q.Cursor, err = ParseCursor(text); err != nil {
+			return invalid(paramCursor, text, "a cursor of a list")
+		}
+	}
+	if q.Offset, err = q.number(paramOffset, 0); err != nil {
+		return err
+	}
+	if q.Keys {
+		if q.Every, err = q.number(paramEvery, 1); err != nil {
+			return err
+		}
+	}
+	switch {
+	case q.Offset < 0 || q.Offset > 0 && q.Cursor != nil:
+		return invalid(paramOffset, strconv.Itoa(q.Offset), "a number of objects, and no cursor together with it")
+	case q.Every < 0:
+		return invalid(paramEvery, strconv.Itoa(q.Every), "a number from 0")
+	case q.Keys && (q.Limit < 0 || q.Limit > maxKeys):
+		return invalid(paramLimit, strconv.Itoa(q.Limit), fmt.Sprintf("at most %d with view=keys", maxKeys))
+	}
+	return nil
 }
 
 func (q *Query) parsePage() (err error) {

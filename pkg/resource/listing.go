@@ -59,6 +59,9 @@ func (s *Service) Answer(r *http.Request, l *Listing) (any, error) {
 		}
 	}
 	p, err := s.List(ctx, l.Kind, l.Scope, l.Query)
+	if err == nil && l.Query.Keys {
+		return p.Rows(), nil
+	}
 	if err == nil && l.Query.ManagedFields && l.AsCaller != nil {
 		p, err = s.Complete(ctx, p, l.Scope, l.AsCaller)
 	}

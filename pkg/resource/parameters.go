@@ -17,7 +17,10 @@ func Parameters() []Parameter {
 			" .spec.replicas", true},
 		{"ascending", "boolean", "the smallest first; default false", true},
 		{"facets", "string", "field paths joined by commas whose values are counted over all matches", true},
-		{"view", "string", "live: stream the page, and then what is different whenever it changes", true},
+		{"cursor", "string", "where the page begins, in place of page: what lists over several clusters are merged by", true},
+		{"offset", "integer", "how many items are before the page, in place of page", true},
+		{"view", "string", "live: stream the page, and then what is different whenever it changes; keys: sort values and names in place of" +
+			" objects", true},
 		{"watch", "boolean", "stream the changes of what matches, as watch events", true},
 		{"managedFields", "boolean", "the page's objects as kube-apiserver has them, read as the caller; limit is then at most 100", true},
 		{"name", "string", "part of the name or of the alias", false},

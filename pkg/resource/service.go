@@ -104,7 +104,7 @@ func (s *Service) List(ctx context.Context, k *store.Kind, scope plan.Scope, q *
 			return nil, err
 		}
 		if !b.Stale() {
-			if !b.Own.Completed() {
+			if !b.Own.Completed() || q.Keys {
 				return p, nil
 			}
 			return s.complete(ctx, b.Own, scope, p), nil
@@ -128,6 +128,9 @@ func (s *Service) page(snap *index.Snapshot, b *plan.Builder) (*page.Page, *inde
 	}
 	total := m.Len()
 	start, n := b.Query.Window(total)
+	if at := b.Query.Cursor; at != nil {
+		start, n = b.Query.WindowFrom(b.Order.Find(&m, snap, at, !b.Query.Ascending), total)
+	}
 	if n > s.options.MaxItems {
 		return nil, nil, tooMany(b.Kind, n, s.options.MaxItems)
 	}
@@ -135,12 +138,26 @@ func (s *Service) page(snap *index.Snapshot, b *plan.Builder) (*page.Page, *inde
 		Total: total, Generation: snap.Generation(), ResourceVersion: snap.ResourceVersion(), Partial: b.Scope.PartialList != nil,
 		Cache: s.pages, Kind: b.Kind, Facets: facets, Projection: b.Projection,
 	}
+	p.Start = start
 	if n > 0 {
 		p.Remaining = total - start - n
 		p.Records = make([]*index.Record, 0, n)
-		m.Page(start, n, !b.Query.Ascending, func(ref *index.Ref) {
-			p.Records = append(p.Records, snap.Record(ref))
-		})
+		collect := func(ref *index.Ref) { p.Records = append(p.Records, snap.Record(ref)) }
+		if every := b.Query.Stride(start, total); every > 1 {
+			for i := range n {
+				m.Page(start+i*every, 1, !b.Query.Ascending, collect)
+			}
+		} else {
+			m.Page(start, n, !b.Query.Ascending, collect)
+		}
+	}
+	if b.Query.Keys {
+		p.Keys = make([]string, len(p.Records))
+		for i, r := range p.Records {
+			if p.Keys[i], err = b.Order.Key(r); err != nil {
+				return nil, nil, err
+			}
+		}
 	}
 	return p, snap, nil
 }

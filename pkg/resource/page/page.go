@@ -21,6 +21,9 @@ type Page struct {
 	Generation      uint64
 	// Partial reports whether the page is of a partial list. The answer then has HeaderPartial.
 	Partial bool
+	// Start is how many matches are before this page. Keys are the sort values of its objects, nil where they were not asked for.
+	Start int
+	Keys  []string
 
 	Cache      *Cache
 	Kind       *store.Kind

@@ -34,6 +34,7 @@ const (
 // sortKey compares two objects by one key.
 type sortKey struct {
 	refs  func(a, b *index.Ref) int     // for keys of the ref
+	ofRef func(*index.Ref) SortValue    // the same as values
 	value func(*index.Record) SortValue // for others
 	field int                           // for byTime: the position of the field
 }
@@ -79,15 +80,17 @@ func sortKeyOf(key query.SortKey, k *Kind) (sortKey, baseOrder, error) {
 }
 
 func nameKey() (sortKey, baseOrder, error) {
-	return sortKey{refs: func(a, b *index.Ref) int { return strings.Compare(a.Name, b.Name) }}, byName, nil
+	return sortKey{refs: func(a, b *index.Ref) int { return strings.Compare(a.Name, b.Name) },
+		ofRef: func(r *index.Ref) SortValue { return SortValue{class: classText, text: r.Name} }}, byName, nil
 }
 
 func namespaceKey() (sortKey, baseOrder, error) {
-	return sortKey{refs: func(a, b *index.Ref) int { return strings.Compare(a.Namespace, b.Namespace) }}, byNamespace, nil
+	return sortKey{refs: func(a, b *index.Ref) int { return strings.Compare(a.Namespace, b.Namespace) },
+		ofRef: func(r *index.Ref) SortValue { return SortValue{class: classText, text: r.Namespace} }}, byNamespace, nil
 }
 
 func createdKey() (sortKey, baseOrder, error) {
-	return sortKey{refs: func(a, b *index.Ref) int { return cmp.Compare(a.Created, b.Created) }}, byCreated, nil
+	return sortKey{refs: func(a, b *index.Ref) int { return cmp.Compare(a.Created, b.Created) }, ofRef: createdValue}, byCreated, nil
 }
 
 // pathKey is the order by a field of the object: by the cached field where there is one.

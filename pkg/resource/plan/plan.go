@@ -210,6 +210,13 @@ func (b *Builder) PageKey(dst []byte) []byte {
 	}
 	key = strconv.AppendInt(append(key, 'l'), int64(q.Limit), 10)
 	key = strconv.AppendInt(append(key, 'n'), int64(q.Page), 10)
+	if q.Cursor != nil {
+		key = strconv.AppendQuote(append(key, 'c'), q.Cursor.String())
+	}
+	key = strconv.AppendInt(append(key, 'o'), int64(q.Offset), 10)
+	if q.Keys {
+		key = strconv.AppendInt(append(key, 'e'), int64(q.Every), 10)
+	}
 	return lru.ShortKey(strconv.AppendBool(append(key, 'u'), q.Ascending))
 }
 

@@ -96,8 +96,8 @@ func NewStreams(p *plan.Planner, r *httpcache.Responses, t *table.Printers,
 // IsLive reports whether a query asks for a live page.
 func (*Streams) IsLive(q *query.Query) (bool, error) {
 	v, _ := q.Param("view")
-	if v != "" && v != ViewLive {
-		return false, query.Invalid("view", v, ViewLive)
+	if v != "" && v != ViewLive && v != query.ViewKeys {
+		return false, query.Invalid("view", v, ViewLive+" or "+query.ViewKeys)
 	}
 	return v == ViewLive, nil
 }

@@ -66,6 +66,9 @@ func unpaged(q *query.Query) error {
 		v, _ := q.Param("page")
 		return query.Invalid("page", v, "no page together with watch: view=live follows a page")
 	}
+	if q.Cursor != nil || q.Offset > 0 {
+		return query.Invalid("cursor", "", "no cursor and no offset together with watch: view=live follows a page")
+	}
 	return static(q)
 }
 
