@@ -43,7 +43,7 @@ type getOptions struct {
 	all                                bool
 
 	selector, cel, search, sortBy string
-	filters, facets               []string
+	filters, facets, clusters     []string
 	descending                    bool
 	page, limit                   int
 
@@ -62,7 +62,8 @@ func (p *program) getCommand() *cobra.Command {
 			" query.kapis.dev. Of what you may see in some namespaces only, those are listed.",
 		Example: "  kubectl ks get pods -A --sort-by=.status.startTime --filter 'status.phase!=Running' --facets spec.nodeName --page 2\n" +
 			"  kubectl ks get deployments -n shop --cel 'object.spec.replicas > 3' -o wide --watch\n" +
-			"  kubectl ks get events -A --sort-by=lastTimestamp --desc --live",
+			"  kubectl ks get events -A --sort-by=lastTimestamp --desc --live\n" +
+			"  kubectl ks get pods -A --clusters '*' --filter 'status.phase!=Running'",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, name := range []string{"page", "limit"} { // 0 means that the flag is not there
@@ -90,6 +91,7 @@ func (p *program) getCommand() *cobra.Command {
 	f.StringVar(&o.sortBy, "sort-by", "", "`keys` joined by commas: name, namespace, creationTimestamp, or paths such as .status.startTime")
 	f.BoolVar(&o.descending, "desc", false, "sort the largest first")
 	f.StringSliceVar(&o.facets, "facets", nil, "count the values of these `fields` over all matches")
+	f.StringSliceVar(&o.clusters, "clusters", nil, "list over these `clusters` of the fleet of ks-apiserver; '*' for all")
 	f.IntVar(&o.page, "page", 0, "which page, from 1")
 	f.IntVar(&o.limit, "limit", 0, "objects on a page (default all, or 20 with --page)")
 	f.StringVarP(&o.output, "output", "o", outTable, "`format`: "+oneOf(outputs()))
@@ -209,6 +211,9 @@ func (p *program) newGetter(ctx context.Context, o *getOptions, kind string, nam
 	if g.query.Kind, err = g.client.Kind(kind); err != nil {
 		return nil, err
 	}
+	if g.query.Fleet = len(o.clusters) > 0; g.query.Fleet && g.client.Door != queryclient.Kapis {
+		return nil, errors.New("--clusters: only a ks-apiserver knows several clusters: use a context of one")
+	}
 	if g.query.Kind.Namespaced && !o.all {
 		g.query.Namespace = namespace
 	}
@@ -220,7 +225,7 @@ func (p *program) newGetter(ctx context.Context, o *getOptions, kind string, nam
 func (g *getter) parameters() url.Values {
 	v := url.Values{}
 	for name, value := range map[string]string{"labelSelector": g.selector, "fieldSelector": strings.Join(g.filters, ","), "cel": g.cel,
-		"q": g.search, "names": strings.Join(g.names, ",")} {
+		"q": g.search, "names": strings.Join(g.names, ","), "clusters": strings.Join(g.clusters, ",")} {
 		if value != "" {
 			v.Set(name, value)
 		}
@@ -270,7 +275,7 @@ func (p *program) get(ctx context.Context, o *getOptions, args []string) error {
 	switch {
 	case o.live:
 		return g.showLive(ctx)
-	case len(names) > 0 && !o.watch:
+	case len(names) > 0 && !o.watch && !g.query.Fleet:
 		return g.objects(ctx)
 	}
 	version, err := g.list(ctx)

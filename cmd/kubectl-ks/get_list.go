@@ -38,6 +38,12 @@ type list struct {
 	Facets       json.RawMessage
 	FacetsOthers map[string]int
 	Items        []item
+	// Next and Clusters are those of a list over clusters.
+	Next     string
+	Clusters struct {
+		Missing []struct{ Name, Reason string }
+		Refused []string
+	}
 }
 
 func readList(text []byte) (*list, error) {
@@ -65,6 +71,7 @@ func (g *getter) list(ctx context.Context) (string, error) {
 		if g.types {
 			before = slices.Repeat([]string{"ADDED"}, len(t.Rows))
 		}
+		g.tellMissing(&t.list)
 		g.listed, g.columns = t.items, t.Columns
 		g.printer().print(g.out, t, before)
 		if err := g.printFacets(&t.list); err != nil {
@@ -75,7 +82,7 @@ func (g *getter) list(ctx context.Context) (string, error) {
 	case outName:
 		q.Parameters.Set("fields", ".metadata.name,.metadata.uid,.metadata.resourceVersion")
 	}
-	text, partial, err := g.client.Get(ctx, q, queryclient.JSON)
+	text, partial, err := g.get(ctx, q, queryclient.JSON)
 	if err != nil {
 		return "", err
 	}
@@ -83,6 +90,7 @@ func (g *getter) list(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	g.tellMissing(l)
 	if g.output == outName || g.watch {
 		for _, i := range l.Items {
 			g.listed = append(g.listed, i.RawMessage)

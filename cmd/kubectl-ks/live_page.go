@@ -105,6 +105,9 @@ func readChange(typ string, text json.RawMessage, whole bool) (string, changed, 
 		err = decodeNumbers(text, &c.row)
 	}
 	key := object.Metadata.UID
+	if cluster, ok := object.Metadata.Annotations[annotationCluster]; ok && key != "" {
+		key = cluster + "/" + key
+	}
 	if key == "" {
 		key = object.Metadata.Namespace + "/" + object.Metadata.Name
 	}

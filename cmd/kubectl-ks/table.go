@@ -38,6 +38,7 @@ type tableRow struct {
 		Metadata struct {
 			Name, Namespace, UID, ResourceVersion string
 			CreationTimestamp                     time.Time
+			Annotations                           map[string]string
 		}
 	}
 }
@@ -65,7 +66,7 @@ func readTable(text []byte) (*table, error) {
 
 // table returns the answer to a query as a Table.
 func (g *getter) table(ctx context.Context, q queryclient.Query) (*table, bool, error) {
-	text, partial, err := g.client.Get(ctx, q, queryclient.Table)
+	text, partial, err := g.get(ctx, q, queryclient.Table)
 	if err != nil {
 		return nil, false, err
 	}

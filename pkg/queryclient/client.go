@@ -133,6 +133,8 @@ type Query struct {
 	Namespace string
 	// Name is empty for a list.
 	Name string
+	// Fleet asks all clusters of the fleet that the parameter clusters names, of which Kapis alone knows.
+	Fleet bool
 	// Parameters are those of docs/queries.md.
 	Parameters url.Values
 }

@@ -161,6 +161,9 @@ func (c *Client) path(q Query) string {
 		if q.Kind.Group == "" {
 			root = "/kapi/" + q.Kind.Version
 		}
+		if q.Fleet {
+			root = "/fleet" + root
+		}
 	}
 	if q.Namespace != "" {
 		root += "/namespaces/" + q.Namespace
