@@ -40,6 +40,7 @@ func (p *components) chain(answer http.Handler) http.Handler {
 		filter.Authorize(p.may),
 		p.auditing().Begin,
 		recordings{p}.refusing().Wrap,
+		members.Fleet(p.may, p.cfg.Multicluster.ClusterName, p.cfg.Multicluster.HostClusterName, "host"),
 		members.Pass,
 		filter.Route(p.kube),
 		p.extensions.Pass,

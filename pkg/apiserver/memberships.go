@@ -25,7 +25,7 @@ func (p memberships) make(ctx context.Context) (err error) {
 	}
 	if p.cfg.Fleet.Enabled {
 		if p.hub, err = fleet.NewHub(ctx, p.options(), p.rbac, p.rbac); err == nil {
-			p.metrics.MustRegister(p.hub.Members)
+			p.metrics.MustRegister(p.hub.Members, p.hub.Asked)
 			p.running.Go(func() { p.hub.Run(ctx) })
 		}
 	}
@@ -88,7 +88,7 @@ func (p memberships) filters() *filter.Members {
 	if p.hub == nil {
 		return nil
 	}
-	return &filter.Members{Has: p.hub.Has, Handler: proxy.NewMembers(p.hub.Members.ByName, p.streams),
+	return &filter.Members{Has: p.hub.Has, Handler: proxy.NewMembers(p.hub.Members.ByName, p.streams), Lists: p.hub.Lists(p.may, p.streams),
 		MayList: func(ctx context.Context, u user.Info) bool { return p.hub.MayList(ctx, p.may, u) }}
 }
 

@@ -405,6 +405,13 @@ func AsStream(ctx context.Context) context.Context { return context.WithValue(ct
 // IsStream reports whether the request of a context counts as a stream.
 func IsStream(ctx context.Context) bool { return ctx.Value(streamKey{}) != nil }
 
+// All returns all members.
+func (m *Members) All() []*Member {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return slices.Collect(maps.Values(m.byName))
+}
+
 // UIDs returns the UIDs of all members.
 func (m *Members) UIDs() []string {
 	m.mu.RLock()

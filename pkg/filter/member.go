@@ -17,6 +17,8 @@ type Members struct {
 	MayList func(ctx context.Context, u user.Info) bool
 	// Handler passes requests on to the member that they name.
 	Handler http.Handler
+	// Lists returns what answers lists over all clusters, which asks each of them through ask; nil for nothing.
+	Lists func(ask http.Handler) http.Handler
 }
 
 func (m *Members) has(name string) bool { return m != nil && name != "" && m.Has(name) }

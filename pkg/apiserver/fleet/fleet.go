@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -52,6 +53,10 @@ type Hub struct {
 	dialing   *direct.Dialing
 	// address gets where other replicas reach this one.
 	address chan string
+	caches  fleetsync.Snapshots
+	host    string
+	// Asked counts what lists over all clusters ask.
+	Asked *asked
 	// fed returns nil once the sinks have been fed all that there is.
 	fed atomic.Pointer[func() error]
 }
@@ -90,7 +95,8 @@ func NewHub(ctx context.Context, o Options, held Grants, bound tenant.Membership
 	if err != nil {
 		return nil, err
 	}
-	h := &Hub{authority: authority, source: fleetsync.NewSource(o.Caches), agent: o.Agent, caFile: o.CAFile, address: make(chan string, 1)}
+	h := &Hub{authority: authority, source: fleetsync.NewSource(o.Caches), agent: o.Agent, caFile: o.CAFile, address: make(chan string, 1),
+		caches: o.Caches, host: o.Host, Asked: newAsked()}
 	h.Hub = hub.New(hub.Options{Clusters: objects.Resource(ClustersKind), Authority: authority, UID: uid, Host: o.Host, Now: time.Now,
 		Leases: o.Client.CoordinationV1().Leases(o.Namespace), Drain: o.Drain})
 	h.Members.Follow = (&fleetsync.Syncer{Source: h.source, Known: h.known, Hub: uid, Current: h.Members.ByUID}).Follow
@@ -227,11 +233,18 @@ type entering struct {
 
 // Authorize implements authz.Authorizer. It decides who enters a cluster; what they may do there is decided there, by its own roles.
 func (e entering) Authorize(ctx context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
-	if r == nil || !e.hub.Has(r.Cluster) {
+	lists := isList(r)
+	if !lists && (r == nil || !e.hub.Has(r.Cluster)) {
 		return e.next.Authorize(ctx, u, r)
 	}
 	if d, err := authz.RestrictAPIKeys(ctx, u, r); err != nil || d.Denied() {
 		return d, err
+	}
+	if lists {
+		if u == nil || !slices.Contains(u.GetGroups(), user.AllAuthenticated) {
+			return authz.Decision{}, nil
+		}
+		return authz.Allow("asks clusters, each of which decides what they may see there", ""), nil
 	}
 	why, err := e.hub.enter.reason(ctx, u, r.Cluster)
 	if err != nil || why == "" {

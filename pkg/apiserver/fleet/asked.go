@@ -1,0 +1,42 @@
+package fleet
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"kapis.dev/ks-apiserver/pkg/cluster/merge"
+)
+
+// asked counts what lists over all clusters ask, and which clusters are missing from their answers.
+type asked struct{ total, missing *prometheus.CounterVec }
+
+var _ prometheus.Collector = (*asked)(nil)
+
+func newAsked() *asked {
+	return &asked{
+		total: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ks_fleet_asked_total",
+			Help: "The lists over all clusters that were to have objects of a cluster."}, []string{"cluster"}),
+		missing: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ks_fleet_missing_total",
+			Help: "The lists over all clusters from which a cluster was missing, by the reason."}, []string{"cluster", "reason"}),
+	}
+}
+
+func (a *asked) count(sources []merge.Source, missing []merge.Missing) {
+	for i := range sources {
+		a.total.WithLabelValues(sources[i].Name).Inc()
+	}
+	for _, m := range missing {
+		a.missing.WithLabelValues(m.Name, string(m.Reason)).Inc()
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (a *asked) Describe(out chan<- *prometheus.Desc) {
+	a.total.Describe(out)
+	a.missing.Describe(out)
+}
+
+// Collect implements prometheus.Collector.
+func (a *asked) Collect(out chan<- prometheus.Metric) {
+	a.total.Collect(out)
+	a.missing.Collect(out)
+}

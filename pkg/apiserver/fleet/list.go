@@ -1,0 +1,333 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/cluster"
+	"kapis.dev/ks-apiserver/pkg/cluster/merge"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource/table"
+	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/stream"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+const (
+	// prefix begins the paths of lists over all clusters; what follows is the path of the list at each.
+	prefix = "/fleet"
+	// atOnce bounds the lists that are answered at once, and ofOne those of one user.
+	atOnce, ofOne = 64, 8
+	// watchesOfOne bounds the watches and live pages of one user, and membersOfOne the clusters of all of these together.
+	watchesOfOne, membersOfOne = 10, 500
+)
+
+// isList reports whether a request is at a path of lists over all clusters.
+func isList(r *request.Info) bool {
+	return r != nil && r.Cluster == "" && strings.HasPrefix(r.Path, prefix+"/")
+}
+
+// lists answers lists over all clusters.
+type lists struct {
+	hub     *Hub
+	may     authz.Authorizer
+	ask     http.Handler
+	streams *stream.Guard
+
+	mu       sync.Mutex
+	running  map[string]int
+	followed map[string]following
+	total    int
+}
+
+// Lists returns what makes a handler of lists over all clusters. May decides who may enter a cluster.
+func (h *Hub) Lists(may authz.Authorizer, streams *stream.Guard) func(ask http.Handler) http.Handler {
+	return func(ask http.Handler) http.Handler {
+		return &lists{hub: h, may: may, ask: ask, streams: streams, running: map[string]int{}, followed: map[string]following{}}
+	}
+}
+
+// ServeHTTP answers a list.
+func (l *lists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	v, err := l.answer(r)
+	web.Write(w, r, v, err)
+}
+
+func (l *lists) answer(r *http.Request) (any, error) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return nil, status.Errorf(http.StatusMethodNotAllowed, "lists over all clusters are read: write at one cluster, /clusters/{cluster}/...")
+	}
+	ctx := r.Context()
+	info, u := request.InfoFrom(ctx), request.UserFrom(ctx)
+	if u == nil || info == nil {
+		return nil, errors.New("a list over all clusters: it was neither parsed nor authenticated")
+	}
+	path, verb, err := inner(r, info)
+	if err != nil {
+		return nil, err
+	}
+	o, err := merge.ParseOptions(r.URL.Query())
+	if err != nil {
+		return nil, err
+	}
+	if table.Requested(r.Header) {
+		o.AsTable()
+	}
+	q := &merge.List{Path: path, Header: header(r), Now: time.Now}
+	clusters := func(ctx context.Context) ([]merge.Source, error) {
+		all, _, err := l.sources(ctx, u, path, o)
+		return all, err
+	}
+	page := func(ctx context.Context) (*merge.Answer, error) { return l.page(ctx, u, path, *q, o) }
+	switch {
+	case verb == "watch":
+		return l.watch(r, u, q, o, clusters)
+	case o.Live():
+		return l.live(r, u, q, o, clusters, page)
+	case stream.WantsEvents(r.Header):
+		return nil, status.Errorf(http.StatusNotAcceptable, "a list is JSON: events come with watch=true, or with view=live")
+	}
+	return page(ctx)
+}
+
+// page answers a list, from the clusters that there are now.
+func (l *lists) page(ctx context.Context, u user.Info, path string, q merge.List, o *merge.Options) (*merge.Answer, error) {
+	leave, err := l.enter(u)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if q.Sources, q.Refused, err = l.sources(ctx, u, path, o); err != nil {
+		return nil, err
+	}
+	a, err := q.Answer(ctx, o)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // a Status
+	}
+	l.hub.Asked.count(q.Sources, a.Missing())
+	return a, nil
+}
+
+// watch opens a watch.
+func (l *lists) watch(r *http.Request, u user.Info, q *merge.List, o *merge.Options, clusters sources) (any, error) {
+	after := ""
+	if stream.WantsEvents(r.Header) {
+		after = r.Header.Get("Last-Event-ID")
+	}
+	w, err := q.Watch(o, after)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // a Status
+	}
+	w.Clusters = clusters
+	if w.Closed, err = l.begin(r.Context(), u, clusters); err != nil {
+		return nil, err
+	}
+	return l.streams.Answer(w), nil
+}
+
+// live opens a live page.
+func (l *lists) live(r *http.Request, u user.Info, q *merge.List, o *merge.Options, clusters sources,
+	page func(context.Context) (*merge.Answer, error)) (any, error) {
+	closed, err := l.begin(r.Context(), u, clusters)
+	if err != nil {
+		return nil, err
+	}
+	live, err := q.Live(r.Context(), o, page)
+	if err != nil {
+		closed()
+		return nil, err //nolint:wrapcheck // a Status
+	}
+	return l.streams.Answer(live.Source(clusters, closed)), nil
+}
+
+type sources func(context.Context) ([]merge.Source, error)
+
+// begin counts a stream of a user, and those of its clusters.
+func (l *lists) begin(ctx context.Context, u user.Info, clusters sources) (closed func(), err error) {
+	now, err := clusters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	name, n := u.GetName(), len(now)
+	if of := l.followed[name]; of.watches >= watchesOfOne || of.members+n > membersOfOne {
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("a user may have %d watches and live pages over all clusters, of %d streams together:"+
+			" close some, or name fewer clusters", watchesOfOne, membersOfOne), 5)
+	}
+	l.count(name, 1, n)
+	return sync.OnceFunc(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.count(name, -1, -n)
+	}), nil
+}
+
+// count adds streams of a user.
+func (l *lists) count(name string, watches, members int) {
+	of := l.followed[name]
+	of.watches, of.members = of.watches+watches, of.members+members
+	if l.followed[name] = of; of.watches == 0 {
+		delete(l.followed, name)
+	}
+}
+
+// following is how many streams a user has, and of how many clusters together.
+type following struct{ watches, members int }
+
+// inner returns the path of the list at each cluster, and whether it is listed or watched.
+func inner(r *http.Request, info *request.Info) (path, verb string, err error) {
+	path = strings.TrimPrefix(info.Path, prefix)
+	if !strings.HasPrefix(path, "/kapis/") && !strings.HasPrefix(path, "/kapi/") {
+		return "", "", status.NoResource()
+	}
+	of, err := request.Parse(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path, RawQuery: r.URL.RawQuery}})
+	switch {
+	case err != nil:
+		return "", "", err
+	case of.Cluster != "" || !of.IsResource || of.Name != "" || of.Subresource != "" || of.Verb != "list" && of.Verb != "watch" ||
+		strings.Contains(path, "/watch/"):
+		return "", "", status.Errorf(http.StatusNotFound, "there is no list over all clusters at this path: it is /fleet and the path of a list at one")
+	}
+	return path, of.Verb, nil
+}
+
+// header returns what clusters are asked with.
+func header(r *http.Request) http.Header {
+	h := http.Header{"Accept": {"application/json"}}
+	for _, name := range []string{"User-Agent", "Audit-Id"} {
+		if v := r.Header[name]; len(v) > 0 {
+			h[name] = v
+		}
+	}
+	return h
+}
+
+// enter counts a list of a user.
+func (l *lists) enter(u user.Info) (leave func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	name := u.GetName()
+	switch {
+	case l.total >= atOnce:
+		return nil, apierrors.NewTooManyRequests("this server answers as many lists over all clusters as it can: try again", 1)
+	case l.running[name] >= ofOne:
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("%d lists over all clusters are answered for you already: try again", ofOne), 1)
+	}
+	l.total++
+	l.running[name]++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.total--
+		if l.running[name]--; l.running[name] == 0 {
+			delete(l.running, name)
+		}
+	}, nil
+}
+
+// sources returns the clusters to ask for a user: the host, and the members that they may enter. Of the names that they asked for, refused
+// are those that are neither, whether there is such a cluster or not (F14).
+func (l *lists) sources(ctx context.Context, u user.Info, path string, o *merge.Options) (out []merge.Source, refused []string, err error) {
+	wanted := func(name string) bool { return len(o.Clusters) == 0 || slices.Contains(o.Clusters, name) }
+	var found []string
+	if host := l.hub.host; wanted(host) || len(o.Clusters) > 0 && slices.Contains(o.Clusters, "host") {
+		found = append(found, host, "host")
+		if o.Selector == nil || o.Selector.Matches(labels.Set(l.hub.hostLabels(ctx))) {
+			out = append(out, merge.Source{Name: host, Own: true, Ask: l.asking(path)})
+		}
+	}
+	for _, m := range l.hub.Members.All() {
+		if !wanted(m.Name) {
+			continue
+		}
+		at := "/clusters/" + m.Name + path
+		enters, err := l.enters(ctx, u, at)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !enters {
+			continue
+		}
+		found = append(found, m.Name)
+		if o.Selector == nil || o.Selector.Matches(labels.Set(m.Labels)) {
+			out = append(out, merge.Source{Name: m.Name, UID: m.UID, Missing: missing(m), Ask: l.asking(at)})
+		}
+	}
+	for _, name := range o.Clusters {
+		if !slices.Contains(found, name) {
+			refused = append(refused, name)
+		}
+	}
+	slices.SortFunc(out, func(a, b merge.Source) int { return strings.Compare(a.Name, b.Name) })
+	return out, refused, nil
+}
+
+// enters reports whether a user may enter the member that a path names.
+func (l *lists) enters(ctx context.Context, u user.Info, path string) (bool, error) {
+	info, err := request.Parse(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}})
+	if err != nil {
+		return false, err //nolint:wrapcheck // a Status
+	}
+	d, err := l.may.Authorize(ctx, u, info)
+	if err != nil {
+		return false, fmt.Errorf("authorize: %w", err)
+	}
+	return d.Allowed(), nil
+}
+
+// asking returns what sends a request for a path to its cluster.
+func (l *lists) asking(path string) func(context.Context, url.Values, http.Header) (*http.Response, error) {
+	return func(ctx context.Context, parameters url.Values, h http.Header) (*http.Response, error) {
+		r := (&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path, RawQuery: parameters.Encode()}, Header: h.Clone(), Body: http.NoBody,
+			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
+		return serve(l.ask, r)
+	}
+}
+
+// missing returns why a member is not asked, nil where it is.
+func missing(m *cluster.Member) *merge.Missing {
+	linked, since := m.Linked()
+	synced, _ := m.Synced()
+	out := &merge.Missing{Name: m.Name, Since: metav1.NewTime(since.UTC())}
+	switch {
+	case !linked:
+		out.Reason = merge.Unreachable
+	case !synced || m.Trouble != "":
+		out.Reason = merge.NotReady
+	default:
+		return nil
+	}
+	return out
+}
+
+// hostLabels returns the labels of this cluster's own object.
+func (h *Hub) hostLabels(ctx context.Context) map[string]string {
+	snap, err := h.caches.Snapshot(ctx, ClustersKind)
+	if err != nil {
+		return nil
+	}
+	r, found := snap.Get("", h.host)
+	if !found {
+		return nil
+	}
+	var o metav1.PartialObjectMetadata
+	if json.Unmarshal([]byte(r.JSON.String()), &o) != nil {
+		return nil
+	}
+	return o.Labels
+}

@@ -1,0 +1,243 @@
+package merge
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+)
+
+const (
+	// maxEvent bounds an event of a cluster, in bytes.
+	maxEvent = 4 << 20
+	// The pauses between two streams of one cluster.
+	minPause, maxPause = 200 * time.Millisecond, 5 * time.Second
+	eventStream        = "text/event-stream"
+)
+
+// message is something that happened in a cluster, or to its stream.
+type message struct {
+	source *Source
+	// typ and object are those of an event, "" for none.
+	typ, object string
+	// columns are those of the object, which is a row of a Table.
+	columns columns
+	// version is up to which everything was told, "" where that is not known.
+	version string
+	// lost says why there is no stream any more, and expired that the changes since the version are not known any more.
+	lost    *outcome
+	expired bool
+}
+
+// follower reads the stream of one cluster, again and again, and hands on what it says.
+type follower struct {
+	source     *Source
+	parameters url.Values
+	header     http.Header
+	options    *Options
+	columns    columns // of the stream
+	version    string
+	to         chan<- message
+}
+
+// run follows the cluster until ctx ends.
+func (f *follower) run(ctx context.Context) {
+	pause := minPause
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := f.stream(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		var o *outcome
+		if errors.As(err, &o) && !f.send(ctx, message{lost: o}) {
+			return
+		}
+		if pause = min(2*pause, maxPause); err == nil || time.Since(began) > maxPause {
+			pause = minPause
+		}
+		select {
+		case <-time.After(pause/2 + rand.N(pause)):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (f *follower) send(ctx context.Context, m message) bool {
+	m.source = f.source
+	select {
+	case f.to <- m:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// errExpired says that the stream has to begin anew.
+var errExpired = errors.New("the changes since the version are not known any more")
+
+// stream follows the cluster as long as one stream lasts. The error is an *outcome, or nil where it may go on at once.
+func (f *follower) stream(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	v := url.Values{}
+	for k, values := range f.parameters {
+		v[k] = values
+	}
+	v.Set("watch", "true")
+	if f.version != "" {
+		v.Set("resourceVersion", f.version)
+	}
+	h := f.header.Clone()
+	h.Set("Accept", eventStream)
+	if f.options.table {
+		h.Set("Accept", eventStream+","+acceptTable)
+	}
+	resp, err := f.source.Ask(ctx, v, h)
+	if err != nil {
+		return unanswered(ctx)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode == http.StatusGone {
+		return f.expire(ctx)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return refused(resp)
+	}
+	if media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || media != eventStream || resp.Header.Get("Content-Encoding") != "" {
+		return faulty()
+	}
+	r := &eventReader{r: bufio.NewReaderSize(resp.Body, 16<<10)}
+	for {
+		e, err := r.next()
+		switch {
+		case errors.Is(err, errLong):
+			return faulty()
+		case err != nil:
+			return &outcome{reason: Unreachable}
+		}
+		if err := f.event(ctx, e); errors.Is(err, errExpired) {
+			return f.expire(ctx)
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+func (f *follower) expire(ctx context.Context) error {
+	f.version = ""
+	f.send(ctx, message{expired: true})
+	return nil
+}
+
+// event hands on one event.
+func (f *follower) event(ctx context.Context, e event) error {
+	if e.id != "" && !isVersion(e.id) {
+		return faulty()
+	}
+	m := message{version: e.id}
+	if e.data != "" {
+		if !rawjson.Valid(e.data, maxDepth) {
+			return faulty()
+		}
+		typ, err := only(e.data, "type")
+		if err != nil {
+			return err
+		}
+		object, err := only(e.data, "object")
+		if err != nil {
+			return err
+		}
+		switch m.typ = rawjson.Text(typ); m.typ {
+		case "ADDED", "MODIFIED", "DELETED":
+			var of columns
+			if m.object, of, err = f.options.eventOf(object, f.source.Name); err != nil {
+				return err
+			}
+			if of.text != "" {
+				f.columns = of
+			}
+			m.columns = f.columns
+		case "BOOKMARK":
+			m.typ = ""
+		case "ERROR":
+			var s struct{ Code int }
+			if json.Unmarshal([]byte(object), &s) == nil && s.Code == http.StatusGone {
+				return errExpired
+			}
+			return &outcome{reason: NotReady}
+		default:
+			return faulty()
+		}
+	}
+	if !f.send(ctx, m) {
+		return ctx.Err()
+	}
+	if m.version != "" {
+		f.version = m.version
+	}
+	return nil
+}
+
+// event is one of a stream of server-sent events (WHATWG HTML, 9.2).
+type event struct{ data, id string }
+
+// eventReader reads events, each of maxEvent bytes at most.
+type eventReader struct{ r *bufio.Reader }
+
+var errLong = errors.New("the event is too long")
+
+func (r *eventReader) next() (e event, err error) {
+	var data []byte
+	left := maxEvent
+	for {
+		line, err := r.line(&left)
+		if err != nil {
+			return e, err
+		}
+		if line == "" {
+			if e.data = string(data); e.data != "" || e.id != "" {
+				return e, nil
+			}
+			continue
+		}
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch name {
+		case "data":
+			data = append(data, value...)
+		case "id":
+			e.id = value
+		}
+	}
+}
+
+// line reads a line of at most so many bytes, and takes them off.
+func (r *eventReader) line(left *int) (string, error) {
+	var all []byte
+	for {
+		part, err := r.r.ReadSlice('\n')
+		if *left -= len(part); *left < 0 {
+			return "", errLong
+		}
+		all = append(all, part...)
+		switch {
+		case err == nil:
+			return strings.TrimRight(string(all), "\r\n"), nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return "", err //nolint:wrapcheck // its caller knows what is read
+		}
+	}
+}

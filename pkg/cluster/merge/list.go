@@ -1,0 +1,341 @@
+package merge
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kapis.dev/ks-apiserver/pkg/status"
+)
+
+const (
+	// mostBytes bounds the objects of one answer.
+	mostBytes = 64 << 20
+	// mostTries is how often a page is made again because a cluster failed meanwhile.
+	mostTries = 3
+	// mostRounds bounds the rounds in which the beginning of a page is searched for.
+	mostRounds = 6
+)
+
+// List answers one list over clusters.
+type List struct {
+	// Path is that of the list at each cluster, and tells positions of one list from those of another.
+	Path string
+	// Sources are the clusters to ask, each as the caller, and Header is what they are asked with.
+	Sources []Source
+	Header  http.Header
+	// Refused are names of clusters that were asked for, and that there are not, or that the caller may not enter.
+	Refused []string
+	Now     func() time.Time
+}
+
+// list is one list that is being answered.
+type list struct {
+	*Options
+	sources  []Source
+	header   http.Header
+	order    order
+	versions versions
+	now      func() time.Time
+
+	mu sync.Mutex
+	// out says of each source why it is not in the answer, nil where it is.
+	out []*outcome
+	// columns are those of each source's Table, and own is the index of this cluster, -1 for none.
+	columns []columns
+	own     int
+}
+
+// Answer answers a list. The error is a Status.
+func (q *List) Answer(ctx context.Context, o *Options) (*Answer, error) {
+	seen, err := parseVersions(o.version)
+	if err != nil {
+		return nil, err
+	}
+	l := &list{Options: o, sources: q.Sources, header: q.Header, order: o.order, versions: seen, now: q.Now,
+		out: make([]*outcome, len(q.Sources)), columns: make([]columns, len(q.Sources)),
+		own: slices.IndexFunc(q.Sources, func(s Source) bool { return s.Own })}
+	sum := o.sum(q.Path)
+	var from *position
+	if o.next != "" {
+		if from, err = parsePosition(o.next, sum); err != nil {
+			return nil, err
+		}
+	}
+	for i := range l.sources {
+		l.order.names = append(l.order.names, l.sources[i].Name)
+		if m := l.sources[i].Missing; m != nil {
+			l.out[i] = &outcome{reason: m.Reason}
+		}
+	}
+	// A cluster that fails while the page is put together leaves a gap in it: the page is made again, without it.
+	for range mostTries {
+		p, err := l.page(ctx, from)
+		if errors.Is(err, errAgain) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return l.answer(q, p, sum)
+	}
+	return nil, status.RetryAfter(1, status.Errorf(http.StatusServiceUnavailable,
+		"clusters fail faster than a page of the others can be made: try again"))
+}
+
+// errAgain says that a cluster has failed whose rows were used already.
+var errAgain = errors.New("a cluster has failed meanwhile")
+
+// each calls f for each source that is still in, all at once, and records why one is not any more. It reports whether one failed.
+func (l *list) each(ctx context.Context, f func(ctx context.Context, source int) error) (failed bool) {
+	var wait sync.WaitGroup
+	var any atomic.Bool
+	for i := range l.sources {
+		if l.outcome(i) != nil {
+			continue
+		}
+		wait.Go(func() {
+			var o *outcome
+			switch err := f(ctx, i); {
+			case err == nil:
+				return
+			case !errors.As(err, &o):
+				o = &outcome{reason: Faulty}
+			}
+			any.Store(true)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.out[i] = o
+		})
+	}
+	wait.Wait()
+	return any.Load()
+}
+
+func (l *list) outcome(source int) *outcome {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out[source]
+}
+
+// found is a page that was found.
+type found struct {
+	total  int
+	more   bool
+	rows   []row
+	items  []string
+	of     []*keys // what each source said first, nil where it is missing
+	seen   versions
+	facets facets
+	// columns are those of a Table.
+	columns string
+}
+
+// page finds a page: its keys, and then its objects.
+func (l *list) page(ctx context.Context, from *position) (*found, error) {
+	timed, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	p := &found{of: make([]*keys, len(l.sources)), seen: versions{}}
+	skip, err := l.find(timed, from, p)
+	if err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	rows, left := make([][]row, len(l.sources)), -skip
+	for i, k := range p.of {
+		if k != nil && l.out[i] == nil {
+			p.total += k.total
+			left += k.total - k.start
+			rows[i] = k.rows
+			p.seen.set(&l.sources[i], k.version)
+			p.facets.add(k)
+		}
+	}
+	p.rows = merge(&l.order, rows, skip, l.limit)
+	p.more = left > len(p.rows) && len(p.rows) > 0
+	return p, l.objects(ctx, p)
+}
+
+// find asks for as many rows of each cluster as the page may have, and returns how many of them all come before it.
+func (l *list) find(ctx context.Context, from *position, p *found) (skip int, err error) {
+	offset := (l.Options.page - 1) * l.limit
+	switch {
+	case l.Options.page < 1 || l.limit == 0:
+		return 0, l.first(ctx, p, func(int) span { return span{every: 1} })
+	case from != nil:
+		return 0, l.first(ctx, p, func(i int) span {
+			return span{limit: l.limit, every: 1, cursor: l.order.seek(from, l.sources[i].Name)}
+		})
+	case offset/l.limit != l.Options.page-1 || offset > maxTotal: // no list has so many
+		return 0, l.first(ctx, p, func(int) span { return span{every: 1} })
+	case offset+l.limit <= samples || offset == 0:
+		return offset, l.first(ctx, p, func(int) span { return span{limit: offset + l.limit, every: 1} })
+	}
+	return 0, l.atOffset(ctx, offset, p)
+}
+
+// first asks each cluster for the first rows, with all that an answer has but objects.
+func (l *list) first(ctx context.Context, p *found, at func(source int) span) error {
+	l.each(ctx, func(ctx context.Context, i int) error {
+		s := at(i)
+		s.facets = l.facets
+		k, err := l.keys(ctx, i, s)
+		p.of[i] = k
+		return err
+	})
+	return nil
+}
+
+// atOffset finds where a page begins in each cluster, by samples of keys, and asks for the rows there.
+func (l *list) atOffset(ctx context.Context, offset int, p *found) error {
+	_ = l.first(ctx, p, func(int) span { return span{limit: samples} })
+	at, total := make([]bounds, len(l.sources)), 0
+	of, every := make([][]row, len(l.sources)), make([]int, len(l.sources))
+	for i, k := range p.of {
+		if k == nil || l.out[i] != nil {
+			continue
+		}
+		at[i].high, of[i] = k.total, k.rows
+		every[i] = max(1, (k.total+samples-1)/samples)
+		total += k.total
+	}
+	if offset >= total { // after the end
+		for i, k := range p.of {
+			if k != nil {
+				p.of[i].rows, p.of[i].start = nil, at[i].high
+			}
+		}
+		return nil
+	}
+	for range mostRounds {
+		at = narrow(&l.order, of, every, at, offset)
+		if !slices.ContainsFunc(at, func(b bounds) bool { return b.low < b.high }) {
+			break
+		}
+		clear(of)
+		failed := l.each(ctx, func(ctx context.Context, i int) error {
+			width := at[i].high - at[i].low
+			if width <= 0 {
+				return nil
+			}
+			every[i] = (width + samples - 1) / samples
+			k, err := l.keys(ctx, i, span{limit: (width + every[i] - 1) / every[i], offset: at[i].low, every: every[i]})
+			if err == nil {
+				of[i] = k.rows
+			}
+			return err
+		})
+		if failed {
+			return errAgain
+		}
+	}
+	failed := l.each(ctx, func(ctx context.Context, i int) error {
+		k, err := l.keys(ctx, i, span{limit: l.limit, offset: at[i].low, every: 1})
+		if err == nil {
+			p.of[i].rows, p.of[i].start = k.rows, k.start
+		}
+		return err
+	})
+	if failed {
+		return errAgain
+	}
+	return nil
+}
+
+// objects asks for the objects of the page, of the clusters that have them.
+func (l *list) objects(ctx context.Context, p *found) error {
+	if len(p.rows) == 0 {
+		return ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	of := make([][]row, len(l.sources))
+	for _, r := range p.rows {
+		of[r.source] = append(of[r.source], r)
+	}
+	got := make([]map[string]string, len(l.sources))
+	failed := l.each(ctx, func(ctx context.Context, i int) (err error) {
+		if len(of[i]) > 0 {
+			got[i], err = l.fetch(ctx, i, of[i])
+		}
+		return err
+	})
+	if failed {
+		return errAgain
+	}
+	bytes, shown := 0, common(l.columns, l.own)
+	p.columns = shown.shown()
+	for _, r := range p.rows {
+		item := got[r.source][r.uid]
+		if item == "" {
+			continue // gone meanwhile
+		}
+		if bytes += len(item); bytes > mostBytes {
+			return status.Errorf(http.StatusRequestEntityTooLarge,
+				"the page has more than %d bytes: ask for a shorter one with limit, or for parts of objects with fields", mostBytes)
+		}
+		if l.table {
+			item = l.columns[r.source].as(shown, item)
+		}
+		p.items = append(p.items, item)
+	}
+	return nil
+}
+
+// answer makes the answer of a page, or of no page at all.
+func (l *list) answer(q *List, p *found, sum string) (*Answer, error) {
+	a := &Answer{list: l, found: p, refused: slices.Clone(q.Refused)}
+	var none *apierrors.StatusError
+	absent := 0
+	for i, o := range l.out {
+		switch {
+		case o == nil:
+			a.answered++
+		case o.refused:
+			a.refused = append(a.refused, l.sources[i].Name)
+		case o.absent:
+			absent++
+		default:
+			a.missing = append(a.missing, l.missingOf(i, o))
+		}
+		if o != nil && o.status != nil && (none == nil || o.invalid()) {
+			none = o.status
+		}
+	}
+	a.asked = len(l.sources)
+	if p.more {
+		last := &p.rows[len(p.rows)-1]
+		a.next = (&position{Key: []byte(last.key), Namespace: last.namespace, Name: last.name, Cluster: l.sources[last.source].Name, Query: sum}).String()
+	}
+	switch {
+	case l.requireAll && len(a.missing) > 0:
+		return nil, unavailable("%d of %d clusters do not answer, the first one is %q (%s), and require=all wants all of them",
+			len(a.missing), a.asked, a.missing[0].Name, a.missing[0].Reason)
+	case a.answered+absent > 0 && (a.answered > 0 || len(a.missing) > 0):
+		return a, nil
+	case none != nil && len(a.missing) == 0, none != nil && slices.ContainsFunc(l.out, func(o *outcome) bool { return o != nil && o.invalid() }):
+		return nil, none
+	case len(a.missing) > 0:
+		return nil, unavailable("none of %d clusters answers, the first one is %q (%s)", a.asked, a.missing[0].Name, a.missing[0].Reason)
+	}
+	return nil, status.Forbiddenf("there is no cluster in which you may see this")
+}
+
+func (l *list) missingOf(source int, o *outcome) Missing {
+	if m := l.sources[source].Missing; m != nil {
+		return *m
+	}
+	return l.sources[source].missing(o.reason, l.now())
+}
+
+func unavailable(format string, args ...any) error {
+	return status.RetryAfter(5, status.Errorf(http.StatusServiceUnavailable, format, args...))
+}

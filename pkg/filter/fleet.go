@@ -1,0 +1,53 @@
+package filter
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// prefixFleet begins the paths of lists over all clusters.
+const prefixFleet = "/fleet/"
+
+// Fleet answers lists over all clusters, and lets other requests go on. It follows Authorize and precedes Pass. What such a list asks of a
+// cluster is a request of its own, for one of these names (this cluster's) or for a member, and is authorized as if the client had sent it.
+func (m *Members) Fleet(a authz.Authorizer, names ...string) Filter {
+	return func(next http.Handler) http.Handler {
+		if m == nil || m.Lists == nil {
+			return next
+		}
+		lists := m.Lists(Chain(next, nested, m.Cluster(names...), Authorize(a)))
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			info := request.InfoFrom(r.Context())
+			if info == nil || info.Cluster != "" || !strings.HasPrefix(info.Path, prefixFleet) || !authz.DecisionFrom(r.Context()).Allowed() {
+				next.ServeHTTP(w, r)
+				return
+			}
+			lists.ServeHTTP(w, r)
+		})
+	}
+}
+
+// nested begins a request that the handler of another one makes for the same caller, with the same credentials. It is parsed by itself, has a
+// record of its own, and nothing of the decision on the other.
+func nested(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		outer, found := r.Context().Value(recordKey{}).(*record)
+		if !found || outer.user == nil {
+			web.WriteError(w, r, errors.New("a request within a request needs one that was authenticated"))
+			return
+		}
+		info, err := request.Parse(r)
+		if err != nil {
+			web.WriteError(w, r, badRequest(err))
+			return
+		}
+		w, r, rec := newRecord(w, r)
+		rec.info, rec.user, rec.credentials, rec.source, rec.asked = info, outer.user, outer.credentials, outer.source, outer.asked
+		next.ServeHTTP(w, r)
+	})
+}
