@@ -96,6 +96,28 @@ func TestLabelsAndStatesAreOurs(t *testing.T) {
 	}
 }
 
+// X19, X21: the SDK applies the items of whatever has some; what is no list has none.
+func TestOnlyListsHaveItems(t *testing.T) {
+	const role = `{kind: ClusterRole, apiVersion: rbac.authorization.k8s.io/v1, metadata: {name: a}}`
+	p := &postRenderer{rendered: func() {}, given: func(string) error { return nil }}
+	for _, in := range []string{
+		`{kind: ConfigMap, apiVersion: v1, metadata: {name: a}, items: [` + role + `]}`,
+		`{x: &r [` + role + `], kind: ConfigMap, apiVersion: v1, metadata: {name: a}, items: *r}`,
+		`{x: &r {items: [` + role + `]}, kind: ConfigMap, apiVersion: v1, metadata: {name: a}, <<: *r}`,
+		`{x: &r {kind: ClusterRole, apiVersion: rbac.authorization.k8s.io/v1}, <<: *r, metadata: {name: a}}`,
+		`{x: &k ClusterRole, kind: *k, apiVersion: rbac.authorization.k8s.io/v1, metadata: {name: a}}`,
+	} {
+		if out, err := p.Run(bytes.NewBufferString(in)); err == nil {
+			t.Errorf("%s became %s", in, out)
+		}
+	}
+	// Records may have been written by others.
+	r := &release.Release{Manifest: `{kind: ConfigMap, apiVersion: v1, metadata: {name: a}, items: [{kind: FooList, items: [` + role + `]}]}`}
+	if got, err := recorded(r); err != nil || len(got) != 1 || got[0].Kind != "ClusterRole" {
+		t.Errorf("%+v %v", got, err)
+	}
+}
+
 // X24: what breaks objects of a definition is found; what adds to it is not.
 func TestBrokenDefinitionsAreFound(t *testing.T) {
 	definition := func(schema, rest string) *apiextensionsv1.CustomResourceDefinition {

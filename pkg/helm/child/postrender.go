@@ -88,14 +88,33 @@ func givenDigest(objects []helm.Object) string {
 	return digest(string(all))
 }
 
+// isPlain refuses an object whose kind, name or items are written by reference: they would be found where it is decoded, and not here.
+func isPlain(n *kyaml.RNode) error {
+	for i, content := 0, n.YNode().Content; i+1 < len(content); i += 2 {
+		isAlias := content[i+1].Kind == kyaml.AliasNode
+		switch key := content[i].Value; {
+		case content[i].Kind == kyaml.AliasNode, key == "<<",
+			isAlias && slices.Contains([]string{"apiVersion", "kind", "metadata", "items", "status"}, key):
+			return fault(helm.ReasonInvalid, "the %.63q %.253q has an alias or a merge of YAML in the place of its own fields", n.GetKind(), n.GetName())
+		}
+	}
+	return nil
+}
+
 // change changes one object, or the objects of a List.
 func (p *postRenderer) change(n *kyaml.RNode, depth int) error {
 	if n.IsNilOrEmpty() || n.YNode().Kind != kyaml.MappingNode {
 		return nil
 	}
-	if items := n.Field("items"); strings.HasSuffix(n.GetKind(), "List") && items != nil && !items.Value.IsNilOrEmpty() {
-		if depth > 3 {
-			return fault(helm.ReasonInvalid, "the rendered manifests have lists in lists")
+	if err := isPlain(n); err != nil {
+		return err
+	}
+	if items := n.Field("items"); items != nil && !items.Value.IsNilOrEmpty() {
+		switch { // the SDK applies the items of whatever has some
+		case !strings.HasSuffix(n.GetKind(), "List") || items.Value.YNode().Kind != kyaml.SequenceNode:
+			return fault(helm.ReasonInvalid, "the %.63q %.253q has items, and is no list", n.GetKind(), n.GetName())
+		case depth > maxListDepth:
+			return errListsInLists
 		}
 		return items.Value.VisitElements(func(item *kyaml.RNode) error { return p.change(item, depth+1) })
 	}

@@ -234,20 +234,36 @@ func without(u *unstructured.Unstructured, hook bool) (text string, objects []he
 		}
 		return nil
 	}
-	if items, ok := u.Object["items"].([]any); ok && strings.HasSuffix(u.GetKind(), "List") {
-		for _, item := range items {
-			if m, ok := item.(map[string]any); ok {
-				if err := hide(m); err != nil {
-					return "", nil, err
-				}
-			}
-		}
-	} else if err := hide(u.Object); err != nil {
+	if err := eachItem(u.Object, 0, hide); err != nil {
 		return "", nil, err
 	}
 	raw, err := yaml.Marshal(u.Object)
 	return string(raw), objects, err
 }
+
+// eachItem calls do for an object, or for the items of a list. What the SDK takes for a list is one: whatever has items.
+func eachItem(object map[string]any, depth int, do func(map[string]any) error) error {
+	items, isList := object["items"].([]any)
+	switch {
+	case !isList:
+		return do(object)
+	case depth > maxListDepth:
+		return errListsInLists
+	}
+	for _, item := range items {
+		if m, ok := item.(map[string]any); ok {
+			if err := eachItem(m, depth+1, do); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// maxListDepth is how deep lists may be in lists.
+const maxListDepth = 3
+
+var errListsInLists = fault(helm.ReasonInvalid, "the manifests have lists in lists")
 
 // chartDefinitions returns the definitions in crds/ of the chart and of its enabled subcharts.
 func (o *operation) chartDefinitions() ([]*unstructured.Unstructured, error) {
