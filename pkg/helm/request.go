@@ -19,6 +19,9 @@ const (
 	maxLabels  = 32
 )
 
+// NoRecord is Request.RecordDigest of an operation on a release that has no record.
+const NoRecord = "none"
+
 // Operation is what is done to a release.
 type Operation string
 
@@ -69,9 +72,10 @@ type Request struct {
 	SkipHooks bool `json:"skipHooks,omitempty"`
 	// Orphan lets Uninstall delete the records alone, and leave the objects.
 	Orphan bool `json:"orphan,omitempty"`
-	// ManifestDigest is Release.ManifestDigest as it was noted; where it is set, Apply and Uninstall refuse a record that has another
-	// manifest.
-	ManifestDigest string `json:"manifestDigest,omitempty"`
+	// RecordDigest and BaseDigest are those of Release as Status has returned it, or NoRecord and nothing. Where they are set, Apply and
+	// Uninstall refuse other records: those of the namespace are Secrets that others may write.
+	RecordDigest string `json:"recordDigest,omitempty"`
+	BaseDigest   string `json:"baseDigest,omitempty"`
 	// Cluster is where the release is, for all but Validate.
 	Cluster Connection `json:"cluster"`
 }

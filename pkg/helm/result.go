@@ -14,12 +14,12 @@ type Result struct {
 	Unchanged bool `json:"unchanged,omitempty"`
 	// RolledBack says that an upgrade failed, and that Release is a former revision, applied again. The error says why it failed.
 	RolledBack bool `json:"rolledBack,omitempty"`
-	// Objects are those that Render found, in the order in which they are applied, CustomResourceDefinitions of crds/ first; for Status, those
-	// of the record.
+	// Objects are those that Render found, in the order in which they are applied, CustomResourceDefinitions of crds/ first; for Status and
+	// Apply, those of the newest record.
 	Objects []Object `json:"objects,omitempty"`
 	// GivesDigest is that of the roles, templates and bindings that Render found, for Request.GivesDigest.
 	GivesDigest string `json:"givesDigest,omitempty"`
-	// Recorded are the objects of former revisions that Apply may have to delete, or to apply again: for Render.
+	// Recorded are the objects of former revisions that Apply may have to delete, or to apply again: for Render and Status.
 	Recorded []Object `json:"recorded,omitempty"`
 	// Lookups are what the templates read by the function lookup without a right to it: for Render, which takes them for what is not
 	// there. They come with an error, too.
@@ -45,9 +45,13 @@ type Release struct {
 	AppVersion   string `json:"appVersion,omitempty"`
 	// ID is that of the operation that made the revision; empty for one of Helm's CLI.
 	ID string `json:"id,omitempty"`
-	// ManifestDigest is the SHA-256 of the manifest, in hexadecimal.
-	ManifestDigest string    `json:"manifestDigest"`
-	Updated        time.Time `json:"updated,omitzero"`
+	// RecordDigest identifies what the newest revision applies, and its hooks.
+	RecordDigest string `json:"recordDigest"`
+	// BaseDigest identifies in the same way the revision that the next operation works from, and goes back to if it fails: the newest one, or
+	// the last one that was deployed before it. It is empty for none. BaseDeployed says that it is deployed still.
+	BaseDigest   string    `json:"baseDigest,omitempty"`
+	BaseDeployed bool      `json:"baseDeployed,omitempty"`
+	Updated      time.Time `json:"updated,omitzero"`
 }
 
 // Lookup is what a template reads: an object, or where Name is empty, all of a kind. Namespace is empty for objects of the cluster, and for

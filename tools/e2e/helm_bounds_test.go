@@ -246,7 +246,7 @@ func TestAReleaseOfKindsThatAreGoneIsUninstalled(t *testing.T) {
 		"templates/a.yaml": configMapOf("a", "one") + fmt.Sprintf("---\napiVersion: %s.example.com/v1\nkind: Thing\nmetadata: {name: one}\n", r.namespace),
 		"crds/a.yaml":      fmt.Sprintf(crdOf, r.namespace, "a: {type: string}", "Namespaced", "v1")}), ""))
 	changed := apply(packChart(t, "1.0.1", map[string]string{"templates/a.yaml": configMapOf("a", "two")}), "")
-	changed.ManifestDigest = strings.Repeat("0", 64)
+	changed.RecordDigest = strings.Repeat("0", 64)
 	r.refused(changed, helm.ReasonInvalid, "changed by somebody else")
 	if is := r.configMap("a"); is == nil || is.Data["value"] != "one" {
 		t.Errorf("%v", is)
@@ -265,9 +265,9 @@ func TestAReleaseOfKindsThatAreGoneIsUninstalled(t *testing.T) {
 	if err := waitFor(t.Context(), gone); err != nil {
 		t.Fatal(err)
 	}
-	q := helm.Request{Operation: helm.Uninstall, ManifestDigest: strings.Repeat("0", 64)}
+	q := helm.Request{Operation: helm.Uninstall, RecordDigest: strings.Repeat("0", 64)}
 	r.refused(q, helm.ReasonInvalid, "changed by somebody else")
-	q.ManifestDigest = r.must(helm.Request{Operation: helm.Status}).Release.ManifestDigest
+	q.RecordDigest = r.must(helm.Request{Operation: helm.Status}).Release.RecordDigest
 	if result := r.must(q); r.configMap("a") != nil || len(r.records()) != 0 || !strings.Contains(strings.Join(result.Kept, "\n"), "Thing one") {
 		t.Errorf("%+v, %v", result, r.records())
 	}

@@ -51,8 +51,9 @@ type Inventory struct {
 	Namespace string `json:"namespace"`
 	// Operation is the one that has begun, and not ended yet.
 	Operation string `json:"operation,omitempty"`
-	// ManifestDigest is that of the record of the Helm release, as the last operation left it.
-	ManifestDigest string `json:"manifestDigest,omitempty"`
+	// RecordDigest and BaseDigest are those of the Helm release, as the last operation left its records.
+	RecordDigest string `json:"recordDigest,omitempty"`
+	BaseDigest   string `json:"baseDigest,omitempty"`
 	// Objects are those of the release, without those of hooks, at most MaxObjects.
 	Objects []Object `json:"objects,omitempty"`
 }

@@ -44,7 +44,7 @@ func TestValuesAreAsTheyWereWritten(t *testing.T) {
 
 func TestAnInventoryIsOfOneRelease(t *testing.T) {
 	r := &v2.ApplicationRelease{ObjectMeta: metav1.ObjectMeta{Name: "cache", UID: "u-1"}}
-	i := &release.Inventory{Type: v2.TypeHelm, Namespace: "web", ManifestDigest: "d", Objects: []release.Object{{Version: "v1", Kind: "Secret", Name: "a"}}}
+	i := &release.Inventory{Type: v2.TypeHelm, Namespace: "web", RecordDigest: "d", Objects: []release.Object{{Version: "v1", Kind: "Secret", Name: "a"}}}
 	m, err := i.ConfigMap(r)
 	if err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ func TestX33AReleaseIsDoneOnceAsItsAuthor(t *testing.T) {
 		t.Errorf("a settled release: %+v, %d writes, %d operations", result, w.writes-before, len(w.asked))
 	}
 	got := w.change(func(r *v2.ApplicationRelease) { r.Spec.Values.Raw = []byte(`{"replicas":2}`) })
-	if got.Status.State != v2.ReleaseUpgraded || len(w.asked) != 2 || w.asked[1].ID == w.asked[0].ID || w.asked[1].ManifestDigest == "" {
+	if got.Status.State != v2.ReleaseUpgraded || len(w.asked) != 2 || w.asked[1].ID == w.asked[0].ID || w.asked[1].RecordDigest == "" {
 		t.Errorf("an upgrade: %+v, %+v", got.Status, w.asked[len(w.asked)-1])
 	}
 }
@@ -179,7 +179,7 @@ func TestX33AnInterruptedOperationIsDoneAgain(t *testing.T) {
 		t.Fatalf("%+v %+v", got.Status, w.inventory())
 	}
 	// What it left is a record that nobody has noted.
-	w.record = &helm.Result{Release: &helm.Release{ManifestDigest: "half"}, Objects: []helm.Object{
+	w.record = &helm.Result{Release: &helm.Release{RecordDigest: "half", Status: "pending-install"}, Objects: []helm.Object{
 		{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: "redis"}}}
 	w.r.Helm = w
 	w.reconcile()
@@ -387,7 +387,7 @@ func TestX33ARemovalEnds(t *testing.T) {
 
 func TestX33ARecordThatSomebodyElseWroteUsesNobodysRights(t *testing.T) {
 	outside := []helm.Object{{APIVersion: "v1", Kind: "ConfigMap", Name: "victim", Namespace: "other"}}
-	forged := &helm.Result{Release: &helm.Release{Name: "cache", ManifestDigest: "forged"}, Objects: outside}
+	forged := &helm.Result{Release: &helm.Release{Name: "cache", RecordDigest: "forged"}, Objects: outside}
 	t.Run("a release of somebody else is not taken", func(t *testing.T) {
 		w := newWorld(t)
 		w.record = forged
@@ -414,27 +414,105 @@ func TestX33ARecordThatSomebodyElseWroteUsesNobodysRights(t *testing.T) {
 		w.record = forged
 		w.remove()
 		last := w.asked[len(w.asked)-1]
-		if last.Operation != helm.Uninstall || !slices.Equal(last.Cluster.Groups, []string{"dev"}) || len(w.roles) != 0 || last.ManifestDigest != "forged" {
-			t.Errorf("%+v, rights %v", last, w.roles)
+		if last.Operation != helm.Uninstall || !slices.Equal(last.Cluster.Groups, []string{"kapis:application-release:u-1"}) ||
+			last.Cluster.User != "kapis:application-release" || !last.SkipHooks || last.RecordDigest != "forged" {
+			t.Errorf("%+v", last)
+		}
+		want := []rbacv1.PolicyRule{{Verbs: []string{"delete", "get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"redis"}}}
+		if fmt.Sprint(w.roles["web/kapis:application-release:cache"]) != fmt.Sprint(want) {
+			t.Errorf("rights %v: only what was noted is the release's", w.roles)
+		}
+	})
+	t.Run("a removal with other hooks", func(t *testing.T) { // whose objects are no part of any check
+		w := newWorld(t)
+		w.add(nil)
+		w.record = &helm.Result{Release: deployed("hooks"), Objects: append(slices.Clone(w.applied),
+			helm.Object{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRoleBinding", Name: "root", Hook: true})}
+		w.remove()
+		if last := w.asked[len(w.asked)-1]; last.Operation != helm.Uninstall || !last.SkipHooks {
+			t.Errorf("%+v", last)
+		}
+	})
+	t.Run("a former revision", func(t *testing.T) { // which a removal of a failed one removes, too
+		w := newWorld(t)
+		w.add(nil)
+		now := *w.record.Release
+		now.Status, now.BaseDigest = "failed", "forged"
+		w.record = &helm.Result{Release: &now, Objects: w.applied, Recorded: outside}
+		w.remove()
+		if last := w.asked[len(w.asked)-1]; last.Cluster.User != "kapis:application-release" || !last.SkipHooks {
+			t.Errorf("%+v", last)
 		}
 	})
 	t.Run("what Helm's CLI has changed within the namespace goes on", func(t *testing.T) {
 		w := newWorld(t)
 		w.add(nil)
-		w.record = &helm.Result{Release: &helm.Release{Name: "cache", ManifestDigest: "cli"}, Objects: w.applied}
+		w.record = &helm.Result{Release: deployed("cli"), Objects: w.applied}
 		if got := w.change(func(r *v2.ApplicationRelease) { r.Spec.Values = nil }); got.Status.State != v2.ReleaseUpgraded {
 			t.Errorf("%+v", got.Status)
 		}
+		// It is neither believed that the operation is done, nor gone back to.
+		if last := w.asked[1]; last.ID != "" || !last.KeepFailed || last.RecordDigest != "cli" || last.BaseDigest != "cli" {
+			t.Errorf("%+v", last)
+		}
+		if w.inventory().RecordDigest != w.record.Release.RecordDigest {
+			t.Error("the new record is not noted")
+		}
 	})
+	t.Run("it does not become ours by an operation that fails", func(t *testing.T) {
+		w := newWorld(t)
+		w.add(nil)
+		noted := w.inventory().RecordDigest
+		w.record = &helm.Result{Release: deployed("forged"), Objects: w.applied}
+		w.r.Helm = failing{w}
+		got := w.change(func(r *v2.ApplicationRelease) { r.Spec.Values = nil })
+		if got.Status.State != v2.ReleaseFailed || w.inventory().RecordDigest != noted {
+			t.Errorf("%+v %+v", got.Status, w.inventory())
+		}
+	})
+	for name, now := range map[string]*helm.Release{
+		"on another base":                 {Status: "pending-upgrade", BaseDigest: "forged", BaseDeployed: true},
+		"on a base that is not deployed":  {Status: "failed", BaseDigest: "NOTED"},
+		"that is deployed":                {Status: "deployed", BaseDigest: "forged", BaseDeployed: true},
+		"that is superseded":              {Status: "superseded"},
+		"that an uninstallation has left": {Status: "uninstalling", BaseDigest: "forged"},
+	} {
+		t.Run("an operation "+name+" is none that was begun here", func(t *testing.T) {
+			w := newWorld(t)
+			w.add(nil)
+			if now.RecordDigest = "forged"; now.BaseDigest == "NOTED" {
+				now.BaseDigest = w.inventory().RecordDigest
+			}
+			w.record = &helm.Result{Release: now, Objects: outside}
+			got := w.change(func(r *v2.ApplicationRelease) { r.Spec.Values = nil })
+			if got.Status.State != v2.ReleaseFailed || !strings.Contains(got.Status.Message, "changed by somebody else") || len(w.asked) != 1 {
+				t.Errorf("%+v", got.Status)
+			}
+		})
+	}
+}
+
+func deployed(digest string) *helm.Release {
+	return &helm.Release{Name: "cache", Status: "deployed", Revision: 1, RecordDigest: digest, BaseDigest: digest, BaseDeployed: true}
+}
+
+// failing is a Helm whose operations fail before they write anything.
+type failing struct{ *world }
+
+func (f failing) Run(ctx context.Context, r helm.Request, e func(helm.Event)) (*helm.Result, error) {
+	if r.Operation == helm.Status {
+		return f.world.Run(ctx, r, e)
+	}
+	return f.record, &helm.Error{Reason: helm.ReasonRender, Message: "a template fails"}
 }
 
 func TestX39WhatAnEarlierInstallationInstalledIsAdopted(t *testing.T) {
 	w := newWorld(t)
-	w.record = &helm.Result{Release: &helm.Release{Name: "cache", ManifestDigest: "theirs"}, Objects: w.applied}
+	w.record = &helm.Result{Release: deployed("theirs"), Objects: w.applied}
 	got := w.add(func(r *v2.ApplicationRelease) {
 		r.Status = v2.ApplicationReleaseStatus{State: v2.ReleaseActive, SpecHash: "5d41402a"}
 	})
-	if got.Status.State != v2.ReleaseActive || len(w.asked) != 0 || w.inventory() == nil || w.inventory().ManifestDigest != "theirs" {
+	if got.Status.State != v2.ReleaseActive || len(w.asked) != 0 || w.inventory() == nil || w.inventory().RecordDigest != "theirs" {
 		t.Fatalf("%+v, %d operations, %+v", got.Status, len(w.asked), w.inventory())
 	}
 	if got := w.change(func(r *v2.ApplicationRelease) { r.Spec.Values = nil }); got.Status.State != v2.ReleaseUpgraded || len(w.asked) != 1 {

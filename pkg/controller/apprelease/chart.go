@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -52,32 +54,34 @@ func (r *Reconciler) applyChart(ctx context.Context, want *wanted, chart []byte)
 	if want.inventory != nil {
 		*next = *want.inventory
 	}
+	request.ID, request.Chart, request.Values, request.RecordDigest = want.id, chart, want.values, helm.NoRecord
+	ours := true // what is there already is of this release's own operations
 	if before != nil {
-		if err := r.owns(want.inventory, rel, before); err != nil {
+		if ours, err = r.owns(want.inventory, rel, before); err != nil {
 			return err
 		}
-		request.ManifestDigest = before.Release.ManifestDigest
+		request.RecordDigest, request.BaseDigest = before.Release.RecordDigest, before.Release.BaseDigest
+	}
+	if !ours {
+		// The record may say that this operation is done, and what a failed one goes back to: neither is believed.
+		request.ID, request.KeepFailed = "", true
 	}
 	next.Operation = want.id
 	if err := r.note(ctx, rel, next); err != nil {
 		return err
 	}
-	request.ID, request.Chart, request.Values = want.id, chart, want.values
 	result, failure := r.Helm.Run(ctx, request, nil)
 	if ctx.Err() != nil { // the operation stays noted as one that has begun
 		return ctx.Err()
 	}
-	if result != nil && result.Release != nil {
-		after, err := r.record(ctx, rel, want.author)
+	if result != nil && result.Release != nil && (ours || result.Release.Revision > before.Release.Revision) {
+		objects, err := r.objectsOf(rel, result.Objects)
 		if err != nil {
 			return errors.Join(failure, err)
 		}
-		if after != nil {
-			objects, err := r.objectsOf(rel, after.Objects)
-			if err != nil {
-				return errors.Join(failure, err)
-			}
-			next.ManifestDigest, next.Objects = after.Release.ManifestDigest, objects[:min(len(objects), release.MaxObjects)]
+		next.RecordDigest, next.Objects = result.Release.RecordDigest, objects[:min(len(objects), release.MaxObjects)]
+		if next.BaseDigest = ""; ours || result.Release.BaseDigest == result.Release.RecordDigest {
+			next.BaseDigest = result.Release.BaseDigest
 		}
 	}
 	next.Operation = ""
@@ -90,28 +94,53 @@ func (r *Reconciler) applyChart(ctx context.Context, want *wanted, chart []byte)
 	return failure
 }
 
-// owns returns nil where the record of a Helm release is this release's. Who may write Secrets in a namespace may write records there:
-// where a record is not the one that was noted, it must not say anything of what is outside of the namespace, since the author's rights
-// are used for what it says.
-func (r *Reconciler) owns(i *release.Inventory, rel *v2.ApplicationRelease, record *helm.Result) error {
+// knows reports whether records are those that were noted: the newest one, and the one that an operation would go back to.
+func knows(i *release.Inventory, record *helm.Release) bool {
+	return i != nil && i.RecordDigest != "" && record.RecordDigest == i.RecordDigest &&
+		(record.BaseDigest == "" || record.BaseDigest == i.RecordDigest || record.BaseDigest == i.BaseDigest)
+}
+
+// isBegun reports whether the newest record is of an operation that has not ended, on one that was noted. Nothing is done with what such a
+// record says.
+func isBegun(i *release.Inventory, record *helm.Release) bool {
+	if record.Status != "failed" && !strings.HasPrefix(record.Status, "pending-") {
+		return false
+	}
+	return record.BaseDigest == "" ||
+		record.BaseDeployed && (record.BaseDigest == i.RecordDigest || record.BaseDigest == i.BaseDigest)
+}
+
+// owns reports whether the record of a Helm release is this release's own. Who may write Secrets in a namespace may write records there:
+// one that is not the one that was noted must not say anything of what is outside of the namespace, which is an error, since the author's
+// rights are used for what it says.
+func (r *Reconciler) owns(i *release.Inventory, rel *v2.ApplicationRelease, record *helm.Result) (bool, error) {
 	if i == nil {
-		return status.Errorf(http.StatusConflict, "the namespace %s has a Helm release %q already: choose another name",
+		return false, status.Errorf(http.StatusConflict, "the namespace %s has a Helm release %q already: choose another name",
 			rel.Labels[v2.LabelNamespace], rel.Name)
 	}
-	if record.Release.ManifestDigest == i.ManifestDigest || i.Operation != "" {
-		return nil
+	if knows(i, record.Release) || isBegun(i, record.Release) {
+		return true, nil
 	}
-	objects, err := r.objectsOf(rel, record.Objects)
+	outside, err := r.outside(rel, record)
+	if err == nil && outside != nil {
+		err = release.Invalidf("the record of the Helm release %q was changed by somebody else, and has %s, "+
+			"which is outside of its namespace: remove that from the release with Helm first", rel.Name, outside)
+	}
+	return false, err
+}
+
+// outside returns an object of a record that is not in the release's namespace; nil for none.
+func (r *Reconciler) outside(rel *v2.ApplicationRelease, record *helm.Result) (*release.Object, error) {
+	objects, err := r.objectsOf(rel, slices.Concat(record.Objects, record.Recorded))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, o := range objects {
-		if o.Namespace != rel.Labels[v2.LabelNamespace] {
-			return release.Invalidf("the record of the Helm release %q was changed by somebody else, and has %s, "+
-				"which is outside of its namespace: remove that from the release with Helm first", rel.Name, o)
+	for i := range objects {
+		if objects[i].Namespace != rel.Labels[v2.LabelNamespace] {
+			return &objects[i], nil
 		}
 	}
-	return nil
+	return nil, nil //nolint:nilnil // nil is none
 }
 
 // objectsOf returns objects of a record, without those of hooks and those of kinds that the cluster does not have.
@@ -155,7 +184,7 @@ func (r *Reconciler) adopt(ctx context.Context, rel *v2.ApplicationRelease) erro
 		return err
 	}
 	return r.note(ctx, rel, &release.Inventory{Type: v2.TypeHelm, Namespace: rel.Labels[v2.LabelNamespace],
-		ManifestDigest: found.Release.ManifestDigest, Objects: objects[:min(len(objects), release.MaxObjects)]})
+		RecordDigest: found.Release.RecordDigest, BaseDigest: found.Release.BaseDigest, Objects: objects[:min(len(objects), release.MaxObjects)]})
 }
 
 // reader is whom records are read as where no user is known: they are read with the connection's own credential, and it has no rights.

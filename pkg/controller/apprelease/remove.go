@@ -112,12 +112,15 @@ func (r *Reconciler) removeChart(ctx context.Context, u *removal) (kept []string
 	if err != nil {
 		return nil, err
 	}
+	ours := knows(u.inventory, found.Release)
 	run := func(as *author) error {
 		request, err := r.request(rel, as, helm.Uninstall)
 		if err != nil {
 			return err
 		}
-		request.SkipHooks, request.Orphan, request.ManifestDigest = !u.hooks, u.leave, found.Release.ManifestDigest
+		// Hooks of a record that somebody else has written are not run.
+		request.SkipHooks, request.Orphan = !u.hooks || !ours, u.leave
+		request.RecordDigest, request.BaseDigest = found.Release.RecordDigest, found.Release.BaseDigest
 		result, err := r.Helm.Run(ctx, request, nil)
 		if result != nil {
 			kept = result.Kept
@@ -132,9 +135,17 @@ func (r *Reconciler) removeChart(ctx context.Context, u *removal) (kept []string
 		err := run(u.as)
 		return named, err
 	}
-	// Rights are lent for what the platform knows to be the release's, and for no record that somebody else has written.
-	if i := u.inventory; i == nil || i.ManifestDigest != found.Release.ManifestDigest && i.Operation == "" {
-		return kept, run(u.as)
+	if !ours { // rights are lent for what the platform knows to be the release's
+		if objects = nil; u.inventory != nil {
+			objects = u.inventory.Objects
+		}
+		outside, err := r.outside(rel, found)
+		if err != nil {
+			return nil, err
+		}
+		if outside != nil { // nobody's rights are used there for what somebody else has written
+			u.as = reader
+		}
 	}
 	err = r.withRights(ctx, u, objects, run)
 	return kept, err

@@ -97,8 +97,13 @@ func (w *world) Run(ctx context.Context, r helm.Request, _ func(helm.Event)) (*h
 		return &helm.Result{}, nil
 	}
 	sum := sha256.Sum256(append(slices.Clone(r.Values), r.ID...))
-	w.record = &helm.Result{Release: &helm.Release{Name: r.Name, ManifestDigest: hex.EncodeToString(sum[:])}, Objects: w.applied}
-	return &helm.Result{Release: w.record.Release}, nil
+	revision, digest := 1, hex.EncodeToString(sum[:])
+	if w.record != nil {
+		revision += w.record.Release.Revision
+	}
+	w.record = &helm.Result{Objects: w.applied, Release: &helm.Release{Name: r.Name, Status: "deployed", Revision: revision, RecordDigest: digest,
+		BaseDigest: digest, BaseDeployed: true}}
+	return w.record, nil
 }
 
 func newWorld(t *testing.T, more ...client.Object) *world {

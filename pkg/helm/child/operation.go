@@ -12,6 +12,7 @@ import (
 
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/kube"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
 	release "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage"
 	"helm.sh/helm/v4/pkg/storage/driver"
@@ -79,7 +80,8 @@ func newOperation(job helm.Job, l *lines) (*operation, error) {
 	client.Namespace = job.Request.Namespace
 	client.SetLogger(l)
 	cfg := action.NewConfiguration(action.ConfigurationSetLogger(l))
-	cfg.RESTClientGetter, cfg.KubeClient, cfg.Releases = g, client, storage.Init(boundedDriver{secrets})
+	pinned := &pinnedDriver{Driver: boundedDriver{secrets}, name: job.Request.Name, namespace: job.Request.Namespace}
+	cfg.RESTClientGetter, cfg.KubeClient, cfg.Releases = g, client, storage.Init(pinned)
 	cfg.Releases.SetLogger(l)
 	cfg.Releases.MaxHistory = job.HistoryMax
 	cfg.HookOutputFunc = func(_, _, _ string) io.Writer { return io.Discard }
@@ -115,8 +117,11 @@ func (o *operation) run(ctx context.Context) (*helm.Result, error) {
 		if len(all) == 0 {
 			return nil, refused(helm.ReasonNotFound, errNoRecord)
 		}
-		objects, err := recorded(all[len(all)-1])
-		return &helm.Result{Release: view(all[len(all)-1]), Objects: objects}, err
+		result := &helm.Result{Release: view(all)}
+		if result.Objects, err = recorded(all[len(all)-1]); err == nil {
+			result.Recorded, err = former(all)
+		}
+		return result, err
 	}
 	return nil, fault(helm.ReasonInvalid, "an unknown operation")
 }
@@ -167,11 +172,13 @@ func (o *operation) apply(ctx context.Context) (*helm.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n := len(all); n > 0 && r.ID != "" && all[n-1].Info.Status == "deployed" && view(all[n-1]).ID == r.ID {
-		return &helm.Result{Release: view(all[n-1]), Unchanged: true}, nil
-	}
-	if want := r.ManifestDigest; want != "" && (len(all) == 0 || digest(all[len(all)-1].Manifest) != want) {
+	if !o.agrees(all) {
 		return nil, o.changedRecord()
+	}
+	if now := view(all); now != nil && r.ID != "" && now.Status == string(rcommon.StatusDeployed) && now.ID == r.ID {
+		result := o.newest(all)
+		result.Unchanged = true
+		return result, nil
 	}
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -261,17 +268,33 @@ func (o *operation) outcome(before int, failure error) (*helm.Result, error) {
 	return result, failure
 }
 
+// agrees reports whether the records are those that the request was made for.
+func (o *operation) agrees(all []*release.Release) bool {
+	switch want := o.Request.RecordDigest; {
+	case want == "":
+		return true
+	case len(all) == 0:
+		return want == helm.NoRecord
+	default:
+		now := view(all)
+		return now.RecordDigest == want && now.BaseDigest == o.Request.BaseDigest
+	}
+}
+
 // changedRecord is the error of an operation whose record is not the one that it was asked to work on.
 func (o *operation) changedRecord() error {
-	return fault(helm.ReasonInvalid, "the record of the release %s was changed by somebody else: its manifest is not the one that was noted",
+	return fault(helm.ReasonInvalid, "the record of the release %s was changed by somebody else: it is not the one that was noted",
 		o.Request.Name)
 }
 
 func (o *operation) newest(all []*release.Release) *helm.Result {
-	if len(all) == 0 {
-		return &helm.Result{}
+	result := &helm.Result{Release: view(all)}
+	if result.Release != nil {
+		if objects, err := recorded(all[len(all)-1]); err == nil { // nothing is known of what can't be read
+			result.Objects = objects
+		}
 	}
-	return &helm.Result{Release: view(all[len(all)-1])}
+	return result
 }
 
 func digest(text string) string {

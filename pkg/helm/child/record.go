@@ -113,6 +113,16 @@ func lastDeployed(all []*release.Release, before int) *release.Release {
 	return nil
 }
 
+// baseOf returns the revision that the next operation works from: the newest one, or, where that has failed, the one that was deployed before
+// it; nil for none.
+func baseOf(all []*release.Release) *release.Release {
+	newest := all[len(all)-1]
+	if newest.Info.Status == rcommon.StatusUninstalling { // what an uninstallation has begun with
+		return newest
+	}
+	return lastDeployed(all, newest.Version+1)
+}
+
 // endPending marks what a killed process left as failed, so that an operation can begin again.
 func endPending(s *storage.Storage, all []*release.Release) error {
 	for _, r := range all {
@@ -137,17 +147,19 @@ func description(id string) string {
 	return described + id
 }
 
-// view returns what a record says.
-func view(r *release.Release) *helm.Release {
-	if r == nil {
+// view returns what the records of a release say; nil where there is none.
+func view(all []*release.Release) *helm.Release {
+	if len(all) == 0 {
 		return nil
 	}
-	v := &helm.Release{Name: r.Name, Namespace: r.Namespace, Revision: r.Version, ManifestDigest: digest(r.Manifest)}
-	if r.Info != nil {
-		v.Status, v.Description, v.Updated = string(r.Info.Status), r.Info.Description, r.Info.LastDeployed
-		if id, ok := strings.CutPrefix(r.Info.Description, described); ok {
-			v.ID = id
-		}
+	r := all[len(all)-1]
+	v := &helm.Release{Name: r.Name, Namespace: r.Namespace, Revision: r.Version, RecordDigest: recordDigest(r),
+		Status: string(r.Info.Status), Description: r.Info.Description, Updated: r.Info.LastDeployed}
+	if id, ok := strings.CutPrefix(r.Info.Description, described); ok {
+		v.ID = id
+	}
+	if base := baseOf(all); base != nil {
+		v.BaseDigest, v.BaseDeployed = recordDigest(base), base.Info.Status == rcommon.StatusDeployed
 	}
 	if r.Chart != nil && r.Chart.Metadata != nil {
 		m := r.Chart.Metadata

@@ -8,7 +8,6 @@ import (
 
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/kube"
-	rcommon "helm.sh/helm/v4/pkg/release/common"
 	release "helm.sh/helm/v4/pkg/release/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -28,8 +27,7 @@ func (o *operation) uninstall() (*helm.Result, error) {
 	if err != nil || len(all) == 0 {
 		return &helm.Result{}, err
 	}
-	newest := all[len(all)-1]
-	if want := o.Request.ManifestDigest; want != "" && want != digest(newest.Manifest) {
+	if !o.agrees(all) {
 		return o.newest(all), o.changedRecord()
 	}
 	o.lines.phase(helm.PhaseApplying)
@@ -72,7 +70,7 @@ func (o *operation) uninstall() (*helm.Result, error) {
 func (o *operation) deleteFormer(all []*release.Release, client *tolerant) error {
 	newest := all[len(all)-1]
 	former := lastDeployed(all, newest.Version)
-	if newest.Info.Status == rcommon.StatusDeployed || former == nil {
+	if baseOf(all) == newest || former == nil {
 		return nil
 	}
 	type identity struct {
