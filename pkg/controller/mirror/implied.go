@@ -82,15 +82,14 @@ var (
 	}
 )
 
-func core(name string) resource        { return resource{"", name} }
-func iam(name string) resource         { return resource{iamv1beta1.GroupName, name} }
-func tenant(name string) resource      { return resource{tenantv1beta1.GroupName, name} }
-func quota(name string) resource       { return resource{"quota.kubesphere.io", name} }
-func application(name string) resource { return resource{"application.kubesphere.io", name} }
+func core(name string) resource   { return resource{"", name} }
+func iam(name string) resource    { return resource{iamv1beta1.GroupName, name} }
+func tenant(name string) resource { return resource{tenantv1beta1.GroupName, name} }
+func quota(name string) resource  { return resource{"quota.kubesphere.io", name} }
 
 // meanings is all that is implied, and nothing else ever is.
 //
-// RBAC can't distinguish the objects that are in a workspace only by their label (its roles, bindings, groups, quotas, apps) from those
+// RBAC can't distinguish the objects that are in a workspace only by their label (its roles, bindings, groups, quotas) from those
 // of another workspace. So implied rights are given to the synthetic group of the role only, which ks-apiserver alone can assert, and it
 // does so for a request that this very role allowed: it has compared the label of the object with the workspace in the path before it
 // sends a write on (pkg/kapis/dynamic, pkg/kapis/iam, pkg/kapis/tenant). Users with their own kubeconfig do not have these rights.
@@ -108,8 +107,6 @@ var meanings = []meaning{
 	{of: tenant("workspacetemplates"), is: tenant("workspacetemplates"), verbs: ofItself, in: platform},
 	{of: tenant("workspacetemplates"), is: tenant("workspacetemplates"), verbs: ofItself, in: workspace, theWorkspace: true},
 	{of: tenant("resourcequotas"), is: quota("resourcequotas"), verbs: ofWrites, in: platform | workspace},
-	{of: application("apps"), is: application("applications"), verbs: ofWrites, in: platform | workspace},
-	{of: application("apps/versions"), is: application("applicationversions"), verbs: ofWrites, in: platform | workspace, renamed: true},
 
 	// Rights of a workspace's role that are literally the same: a native binding in its namespaces does not give them.
 	{of: core("namespaces"), is: core("namespaces"), verbs: creation, in: workspace},
@@ -122,10 +119,6 @@ var meanings = []meaning{
 	{of: iam("groups"), is: iam("groups"), verbs: itself, in: workspace},
 	{of: iam("groupbindings"), is: iam("groupbindings"), verbs: itself, in: workspace},
 	{of: quota("resourcequotas"), is: quota("resourcequotas"), verbs: itself, in: workspace},
-	{of: application("applications"), is: application("applications"), verbs: itself, in: workspace},
-	{of: application("applicationreleases"), is: application("applicationreleases"), verbs: itself, in: workspace},
-	{of: application("applicationversions"), is: application("applicationversions"), verbs: itself, in: workspace},
-	{of: application("repos"), is: application("repos"), verbs: itself, in: workspace},
 }
 
 // implied returns the rights that rules imply at kube-apiserver beyond what they say, for a native binding that reaches in: those in
