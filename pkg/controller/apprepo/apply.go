@@ -1,6 +1,7 @@
 package apprepo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -90,7 +91,7 @@ func (r *Reconciler) write(ctx context.Context, repo *applicationv2.Repo, is cli
 	if err != nil {
 		return false, false, fmt.Errorf("read %s: %w", name, err)
 	}
-	if is.GetLabels()[applicationv2.LabelRepo] != repo.Name || !same() {
+	if !isOf(is, repo) || !same() {
 		return false, true, nil
 	}
 	before, ok := is.DeepCopyObject().(client.Object)
@@ -105,6 +106,21 @@ func (r *Reconciler) write(ctx context.Context, repo *applicationv2.Repo, is cli
 		return false, false, fmt.Errorf("change %s: %w", name, err)
 	}
 	return true, false, nil
+}
+
+// isOf reports whether an object is of a Repo, and not of another one that had its name: that may have been another workspace's, whose
+// releases use what it left. A Repo that moves to another workspace takes along what it has.
+func isOf(o client.Object, repo *applicationv2.Repo) bool {
+	if o.GetLabels()[applicationv2.LabelRepo] != repo.Name {
+		return false
+	}
+	return workspaceOf(o) == workspaceOf(repo) || o.GetAnnotations()[applicationv2.AnnotationRepoUID] == string(repo.UID) ||
+		slices.ContainsFunc(o.GetOwnerReferences(), func(of metav1.OwnerReference) bool { return of.Kind == "Repo" && of.UID == repo.UID })
+}
+
+// workspaceOf returns the workspace that an object is of.
+func workspaceOf(o client.Object) string {
+	return cmp.Or(o.GetLabels()[tenantv1beta1.LabelWorkspace], tenantv1beta1.SystemWorkspace)
 }
 
 // writeStatus writes the status of an object where it is another one than before.
@@ -130,6 +146,7 @@ func ours(o *metav1.ObjectMeta, repo *applicationv2.Repo) {
 	} else {
 		delete(o.Labels, tenantv1beta1.LabelWorkspace)
 	}
+	annotate(o, applicationv2.AnnotationRepoUID, string(repo.UID))
 	o.OwnerReferences = slices.DeleteFunc(o.OwnerReferences, func(of metav1.OwnerReference) bool {
 		return of.Kind == "Repo" && strings.HasPrefix(of.APIVersion, applicationv2.GroupName+"/")
 	})

@@ -468,13 +468,15 @@ func TestARepoTakesNothingThatIsNotItsOwn(t *testing.T) {
 	}
 	m := newMuseum(t, of(app("museum-shop"), "mus", "eum-shop", ""), of(version("museum-shop-1.0.0"), "mus", "", "museum-shop"),
 		of(app("museum-pay"), "upload", "pay", ""), of(version("museum-cart-1.0.0"), "museum", "", "museum-other"),
-		of(app("museum-book"), "museum", "Book", ""))
-	m.has("shop 1.0.0 2.0.0", "pay 1.0.0", "cart 1.0.0", "book 1.0.0")
+		of(app("museum-book"), "museum", "Book", ""),
+		of(app("museum-lamp"), "museum", "lamp", "")) // of a Repo of this name that another workspace had
+	m.has("shop 1.0.0 2.0.0", "pay 1.0.0", "cart 1.0.0", "book 1.0.0", "lamp 1.0.0")
 	m.Reconcile(m.r, "museum")
 	m.says(applicationv2.RepoSuccessful, "shop: there is an Application museum-shop, which is not of this repository")
-	const foreign = "app:museum-book app:museum-cart app:museum-pay app:museum-shop museum-cart-1.0.0 museum-shop-1.0.0"
+	const foreign = "app:museum-book app:museum-cart app:museum-lamp app:museum-pay app:museum-shop museum-cart-1.0.0 museum-shop-1.0.0"
 	m.is(foreign)
-	for _, o := range []client.Object{app("museum-shop"), app("museum-pay"), version("museum-shop-1.0.0"), version("museum-cart-1.0.0"), app("museum-book")} {
+	for _, o := range []client.Object{app("museum-shop"), app("museum-pay"), version("museum-shop-1.0.0"), version("museum-cart-1.0.0"), app("museum-book"),
+		app("museum-lamp")} {
 		if !m.Has(o) || o.GetLabels()["kubesphere.io/workspace"] != "other" {
 			t.Errorf("%s was taken: %v", o.GetName(), o.GetLabels())
 		}

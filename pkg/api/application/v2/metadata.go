@@ -19,6 +19,8 @@ const (
 
 	// AnnotationOriginalName is the name of an Application in its chart, and as a person wrote it.
 	AnnotationOriginalName = GroupName + "/app-originalName"
+	// AnnotationRepoUID is the Repo that made an object: one that has its name later is another one.
+	AnnotationRepoUID = "kapis.dev/repo-uid"
 	// AnnotationLatestVersion is the name of an Application's newest version, in words of the chart.
 	AnnotationLatestVersion = GroupName + "/latest-app-version"
 	// AnnotationMaintainer is who maintains an Application.
