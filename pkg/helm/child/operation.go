@@ -81,7 +81,8 @@ func newOperation(job helm.Job, l *lines) (*operation, error) {
 	client.SetLogger(l)
 	cfg := action.NewConfiguration(action.ConfigurationSetLogger(l))
 	pinned := &pinnedDriver{Driver: boundedDriver{secrets}, name: job.Request.Name, namespace: job.Request.Namespace}
-	cfg.RESTClientGetter, cfg.KubeClient, cfg.Releases = g, client, storage.Init(pinned)
+	cfg.RESTClientGetter, cfg.KubeClient = g, &owning{client, job.Request.Name, job.Request.Namespace}
+	cfg.Releases = storage.Init(pinned)
 	cfg.Releases.SetLogger(l)
 	cfg.Releases.MaxHistory = job.HistoryMax
 	cfg.HookOutputFunc = func(_, _, _ string) io.Writer { return io.Discard }

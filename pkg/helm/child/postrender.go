@@ -95,7 +95,8 @@ func isPlain(n *kyaml.RNode) error {
 		switch key := content[i].Value; {
 		case content[i].Kind == kyaml.AliasNode, key == "<<",
 			isAlias && slices.Contains([]string{"apiVersion", "kind", "metadata", "items", "status"}, key):
-			return fault(helm.ReasonInvalid, "the %.63q %.253q has an alias or a merge of YAML in the place of its own fields", n.GetKind(), n.GetName())
+			return fault(helm.ReasonInvalid, "the %.63q %.253q has an alias or a merge of YAML in the place of its own fields", n.GetKind(),
+				n.GetName())
 		}
 	}
 	return nil

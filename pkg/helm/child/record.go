@@ -113,8 +113,8 @@ func lastDeployed(all []*release.Release, before int) *release.Release {
 	return nil
 }
 
-// baseOf returns the revision that the next operation works from: the newest one, or, where that has failed, the one that was deployed before
-// it; nil for none.
+// baseOf returns the revision that the next operation works from: the newest one, or, where that has failed, the one that was deployed
+// before it; nil for none.
 func baseOf(all []*release.Release) *release.Release {
 	newest := all[len(all)-1]
 	if newest.Info.Status == rcommon.StatusUninstalling { // what an uninstallation has begun with

@@ -9,7 +9,6 @@ import (
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/kube"
 	release "helm.sh/helm/v4/pkg/release/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -98,17 +97,11 @@ func (o *operation) deleteFormer(all []*release.Release, client *tolerant) error
 	}
 	var own kube.ResourceList
 	for _, info := range there {
-		if err := info.Get(); apierrors.IsNotFound(err) {
-			continue
-		} else if err != nil {
-			return err
-		}
-		object, err := meta.Accessor(info.Object)
+		owned, err := isOwned(info, o.Request.Name, o.Request.Namespace)
 		if err != nil {
 			return err
 		}
-		notes := object.GetAnnotations()
-		if notes["meta.helm.sh/release-name"] == o.Request.Name && notes["meta.helm.sh/release-namespace"] == o.Request.Namespace {
+		if owned {
 			own = append(own, info)
 		}
 	}
