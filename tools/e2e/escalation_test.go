@@ -135,6 +135,10 @@ func (a *arena) path(plural, name string) string {
 func (a *arena) write(who int, method, path string, body any, headers ...string) bool {
 	a.t.Helper()
 	door := a.One(slices.Sorted(maps.Keys(a.ways[who]))...)
+	if validation := a.One("", "Ignore", "Warn", "Strict"); validation != "" {
+		before, query, _ := strings.Cut(path, "?")
+		path = before + "?fieldValidation=" + validation + "&" + query
+	}
 	code, answer := a.ways[who][door](a.t, method, path, encode(a.t, body), headers...)
 	switch {
 	case code >= 200 && code < 300:
@@ -147,13 +151,18 @@ func (a *arena) write(who int, method, path string, body any, headers ...string)
 	return code >= 200 && code < 300
 }
 
-// role creates a role of some rules, or changes one that is there, by a PATCH of its rules.
+// role creates a role of some rules, or changes one that is there: by a POST, a PATCH of its rules, or by server-side apply.
 func (a *arena) role(who int, scope [3]string, name string, rules []rbacv1.PolicyRule) {
-	if slices.Contains(a.roles[scope[0]], name) {
-		a.write(who, http.MethodPatch, a.path(scope[0], name), obj{"rules": rules}, "Content-Type: application/merge-patch+json")
-		return
+	there, written := slices.Contains(a.roles[scope[0]], name), false
+	switch object := iamObject(scope[2], name, obj{"rules": rules}); {
+	case a.N(3) == 0:
+		written = a.write(who, http.MethodPatch, a.path(scope[0], name)+"?fieldManager=random&force=true", object, asApply)
+	case there:
+		a.write(who, http.MethodPatch, a.path(scope[0], name), obj{"rules": rules}, asMerge)
+	default:
+		written = a.write(who, http.MethodPost, a.path(scope[0], ""), object)
 	}
-	if a.write(who, http.MethodPost, a.path(scope[0], ""), iamObject(scope[2], name, obj{"rules": rules})) {
+	if written && !there {
 		a.roles[scope[0]] = append(a.roles[scope[0]], name)
 		a.t.Cleanup(func() {
 			_, _ = admin(a.t).do(context.Background(), http.MethodDelete, iamAPI+a.path(scope[0], name), nil)
