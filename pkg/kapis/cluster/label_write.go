@@ -294,19 +294,10 @@ func (h *V1alpha1) change(ctx context.Context, name string, q url.Values, edit f
 
 // send sends an order, and returns the Label in the answer, without its managedFields.
 func (h *V1alpha1) send(ctx context.Context, order caller.Order) (json.RawMessage, error) {
-	raw, err := h.AsCaller.Do(ctx, order)
-	if err != nil {
-		return nil, err
-	}
-	shown, err := raw.Shown(labelsResource)
-	if err != nil {
-		return nil, err
-	}
 	var o unstructured.Unstructured
-	if err := o.UnmarshalJSON([]byte(shown.String())); err != nil {
-		return nil, fmt.Errorf("read kube-apiserver's answer to %s %s: %w", order.Method, order.Path, err)
+	if err := h.AsCaller.Into(ctx, order, labelsResource, &o); err != nil {
+		return nil, err
 	}
-	o.SetManagedFields(nil)
 	return o.MarshalJSON()
 }
 

@@ -60,13 +60,16 @@ func (h *V1alpha1) grant(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := make([]string, len(ops))
+	known := make([]*tenantv1beta1.WorkspaceTemplate, len(ops))
 	for i, g := range ops {
 		record, found := templates.Get("", g.Workspace)
 		if !found {
 			return nil, apierrors.NewNotFound(templatesResource.GroupResource(), g.Workspace)
 		}
-		known[i] = record.JSON.String()
+		known[i] = &tenantv1beta1.WorkspaceTemplate{}
+		if err := json.Unmarshal([]byte(record.JSON.String()), known[i]); err != nil {
+			return nil, fmt.Errorf("read the workspace %q: %w", g.Workspace, err)
+		}
 		if _, err := placing(name, g, known[i]); err != nil {
 			return nil, err
 		}
@@ -82,30 +85,27 @@ func (h *V1alpha1) grant(r *restful.Request) (any, error) {
 	return struct{}{}, nil
 }
 
-// placeAttempts is how often a template is written that others write at the same time.
-const placeAttempts = 4
-
 // place writes a template that is known from the cache, or, where that is not the newest, as it is read.
-func (h *V1alpha1) place(ctx context.Context, cluster string, g grant, template string) error {
-	for attempt := 1; ; attempt++ {
-		order, err := placing(cluster, g, template)
-		if err != nil || order == nil {
-			return err
-		}
-		_, err = h.AsCaller.Do(ctx, *order)
-		if !apierrors.IsConflict(err) || attempt == placeAttempts {
-			return err
-		}
-		raw, err := h.AsCaller.Get(ctx, order.Path)
-		if err != nil {
-			return err
-		}
-		shown, err := raw.Shown(templatesResource.GroupResource())
-		if err != nil {
-			return err
-		}
-		template = shown.String()
-	}
+func (h *V1alpha1) place(ctx context.Context, cluster string, g grant, known *tenantv1beta1.WorkspaceTemplate) error {
+	gr := templatesResource.GroupResource()
+	_, err := caller.Change(ctx, caller.Seen{Resource: gr, Name: g.Workspace},
+		func(ctx context.Context) (*tenantv1beta1.WorkspaceTemplate, error) {
+			if now := known; now != nil {
+				known = nil
+				return now, nil
+			}
+			now := &tenantv1beta1.WorkspaceTemplate{}
+			return now, h.AsCaller.Into(ctx, caller.Order{Method: http.MethodGet, Path: templatesPath + "/" + g.Workspace}, gr, now)
+		},
+		func(ctx context.Context, now *tenantv1beta1.WorkspaceTemplate) (any, error) {
+			order, err := placing(cluster, g, now)
+			if err != nil || order == nil {
+				return nil, err
+			}
+			_, err = h.AsCaller.Do(ctx, *order)
+			return nil, err
+		})
+	return err
 }
 
 // opsOf returns the operations, one for each workspace, in the order of their names.
@@ -139,15 +139,11 @@ func (h *V1alpha1) permitPlacing(in *http.Request, workspace string) error {
 }
 
 // placing returns the write of an operation, nil where the workspace is as it is to be.
-func placing(cluster string, g grant, template string) (*caller.Order, error) {
-	t := &tenantv1beta1.WorkspaceTemplate{}
-	if err := json.Unmarshal([]byte(template), t); err != nil {
-		return nil, fmt.Errorf("read the workspace %q: %w", g.Workspace, err)
-	}
+func placing(cluster string, g grant, t *tenantv1beta1.WorkspaceTemplate) (*caller.Order, error) {
 	if t.Name == tenantv1beta1.SystemWorkspace && g.Op == "remove" {
 		return nil, status.Forbiddenf("the workspace %s is in every cluster", t.Name)
 	}
-	clusters := t.Spec.Placement.Clusters
+	clusters := slices.Clone(t.Spec.Placement.Clusters)
 	i := slices.IndexFunc(clusters, func(c tenantv1beta1.PlacementCluster) bool { return c.Name == cluster })
 	switch {
 	case g.Op == "add" && i < 0:
