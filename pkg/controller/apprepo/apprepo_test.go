@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	applicationv2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	"kapis.dev/ks-apiserver/pkg/chart/charttest"
 	"kapis.dev/ks-apiserver/pkg/chart/source"
 	"kapis.dev/ks-apiserver/pkg/controller/apprepo"
 	"kapis.dev/ks-apiserver/pkg/controller/controllertest"
@@ -71,18 +72,7 @@ func repo(name, url string) *applicationv2.Repo {
 }
 
 // has sets the index: applications with their versions, such as "shop 1.0.0 1.1.0".
-func (m *museum) has(apps ...string) {
-	var b strings.Builder
-	b.WriteString("apiVersion: v1\nentries:\n")
-	for _, e := range apps {
-		words := strings.Fields(e)
-		fmt.Fprintf(&b, "  %s:\n", words[0])
-		for _, v := range words[1:] {
-			fmt.Fprintf(&b, "  - {name: %s, version: %q, urls: [%s-%s.tgz], digest: \"%064x\"}\n", words[0], v, words[0], v, len(v))
-		}
-	}
-	m.serves(b.String() + "generated: now\n")
-}
+func (m *museum) has(apps ...string) { m.serves(charttest.Index(apps...)) }
 
 func (m *museum) serves(index string) {
 	m.mu.Lock()

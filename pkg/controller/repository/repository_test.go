@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/chart/charttest"
 	"kapis.dev/ks-apiserver/pkg/chart/source"
 	"kapis.dev/ks-apiserver/pkg/controller/controllertest"
 	"kapis.dev/ks-apiserver/pkg/controller/repository"
@@ -66,18 +67,7 @@ func repo(name, url string) *v1alpha1.Repository {
 }
 
 // has sets the index: extensions with their versions, such as "shop 1.0.0 1.1.0".
-func (m *museum) has(extensions ...string) {
-	var b strings.Builder
-	b.WriteString("apiVersion: v1\nentries:\n")
-	for _, e := range extensions {
-		words := strings.Fields(e)
-		fmt.Fprintf(&b, "  %s:\n", words[0])
-		for _, v := range words[1:] {
-			fmt.Fprintf(&b, "  - {name: %s, version: %q, urls: [%s-%s.tgz], digest: \"%064x\"}\n", words[0], v, words[0], v, len(v))
-		}
-	}
-	m.serves(b.String() + "generated: now\n")
-}
+func (m *museum) has(extensions ...string) { m.serves(charttest.Index(extensions...)) }
 
 func (m *museum) serves(index string) {
 	m.mu.Lock()
