@@ -119,7 +119,7 @@ const (
 	DevOps              = "devops"
 )
 
-// isEmptyForAll reports whether r is for a list that is empty whoever asks: pages of older clients need an answer to it.
+// isEmptyForAll reports whether r is for a list that is empty for every caller: pages of older clients need an answer to it.
 func isEmptyForAll(r *request.Info) bool {
 	if r == nil || !r.IsResource || r.APIPrefix != "kapis" || r.APIGroup != Group || r.APIVersion != "v1alpha2" || r.Namespace != "" {
 		return false

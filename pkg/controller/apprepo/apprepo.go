@@ -197,7 +197,7 @@ func (r *Reconciler) due(repo *applicationv2.Repo) (read, bool) {
 		return now, true
 	}
 	if now.asked = repo.Status.State == applicationv2.RepoManualTrigger; now.asked {
-		now.whole() // whoever asks for it wants it to be right again
+		now.whole() // the user who asks for it wants it to be right again
 		return now, true
 	}
 	return now, now.turn.Due(r.now())
@@ -334,7 +334,7 @@ func (r *Reconciler) take(ctx context.Context, repo *applicationv2.Repo, last *r
 	return out, nil
 }
 
-// note writes the status where it says something else than it did, and tells whoever waits for it how the read went.
+// note writes the status where it says something else than it did, and tells the users who wait for it how the read went.
 func (r *Reconciler) note(ctx context.Context, repo *applicationv2.Repo, now *read, found outcome, failed *source.Failure) error {
 	before := repo.DeepCopy()
 	s := &repo.Status

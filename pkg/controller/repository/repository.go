@@ -164,7 +164,7 @@ func (r *Reconciler) due(repository *v1alpha1.Repository) (read, bool) {
 	switch {
 	case !known || last.uid != now.uid || !equality.Semantic.DeepEqual(last.spec, now.spec):
 		return now, true
-	case last.sync != now.sync: // whoever asks for it wants it to be right again
+	case last.sync != now.sync: // the user who asks for it wants it to be right again
 		return now, true
 	}
 	return last, last.turn.Due(r.now())

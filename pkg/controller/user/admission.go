@@ -115,7 +115,7 @@ func passwordSession(u map[string]any) string {
 	return a[iamv1beta1.AnnotationPasswordSession]
 }
 
-// sessionOf returns the fingerprint of the session in which a user writes his own User, "" for any other write.
+// sessionOf returns the fingerprint of the session in which a user writes their own User, "" for any other write.
 func sessionOf(req admission.Request) string {
 	if s := req.UserInfo.Extra[iamv1beta1.ExtraSession]; len(s) == 1 && req.UserInfo.Username == req.Name {
 		return s[0]

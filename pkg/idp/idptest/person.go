@@ -81,7 +81,7 @@ func (s Suite) person(t *testing.T) {
 		groups := w.mustLogin().Groups
 		for _, g := range groups {
 			if strings.HasPrefix(g, "system:") || strings.HasPrefix(g, "kapis:") {
-				t.Errorf("the provider puts him into %q", g)
+				t.Errorf("the provider puts them into %q", g)
 			}
 		}
 		if !slices.ContainsFunc(groups, func(g string) bool { return strings.HasSuffix(g, "staff") }) {

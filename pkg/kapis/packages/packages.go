@@ -46,7 +46,7 @@ type File struct {
 type V1alpha1 struct {
 	caches Caches
 	charts Charts
-	// files are by the digest of the chart, which was verified: whoever names a digest gets the chart that has it.
+	// files are by the digest of the chart, which was verified: a caller who names a digest gets the chart that has it.
 	files *source.Once[*web.Document]
 }
 

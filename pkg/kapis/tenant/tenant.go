@@ -90,7 +90,7 @@ func (h *Handler) WebService(version string) *restful.WebService {
 	return ws
 }
 
-// mountReads adds the routes that all versions have. version is put behind the names of operations.
+// mountReads adds the routes that all versions have. version is appended to the names of operations.
 func (h *Handler) mountReads(ws *restful.WebService, workspaces schema.GroupVersionResource, version string) {
 	for _, r := range []struct {
 		path, id, doc string
@@ -143,7 +143,7 @@ func empty(*restful.Request) (any, error) {
 	}{Items: []any{}}, nil
 }
 
-// mountMembers adds the routes of what is in a workspace: namespaces and quotas. version is put behind the names of operations.
+// mountMembers adds the routes of what is in a workspace: namespaces and quotas. version is appended to the names of operations.
 func (h *Handler) mountMembers(ws *restful.WebService, version string) {
 	const path = "/workspaces/{workspace}/workspacemembers/{workspacemember}/namespaces"
 	ws.Route(describe(ws, withQuery(ws, ws.GET(path).To(web.Handle(h.memberNamespaces)).Operation("listWorkspaceMemberNamespaces"+version).
@@ -166,7 +166,7 @@ func (h *Handler) mountMembers(ws *restful.WebService, version string) {
 	})
 }
 
-// mountTemplateWrites adds the routes that write workspaces: every write of a workspace is a write of its template. name is put behind the
+// mountTemplateWrites adds the routes that write workspaces: every write of a workspace is a write of its template. name is appended to the
 // names of operations.
 func (h *Handler) mountTemplateWrites(ws *restful.WebService, path, name string) {
 	one := path + "/{workspace}"

@@ -50,7 +50,7 @@ func proven(by user.Info) user.Info {
 	return &user.DefaultInfo{Name: by.GetName(), UID: by.GetUID(), Groups: by.GetGroups(), Extra: extra}
 }
 
-// SessionOfOwnUser returns an extra that names the session in which a caller writes his own User, so that it goes on after his first
+// SessionOfOwnUser returns an extra that names the session in which a caller writes their own User, so that it goes on after their first
 // password was set in it.
 func SessionOfOwnUser(i *request.Info, by user.Info) map[string][]string {
 	if i.APIGroup != iamv1beta1.GroupName || i.Resource != "users" || i.Subresource != "" || i.Name == "" || i.Name != by.GetName() {
