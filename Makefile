@@ -34,6 +34,7 @@ export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(shell go env GOFLAGS) -trimpath)
 
 GOLANGCI_LINT_VERSION := v2.15.0
+DLV_VERSION           := v1.27.2
 
 # The packages of tools/dev that do not import Kubernetes itself, which would be compiled again for -race.
 DEV_PACKAGES := ./internal/kubelet/... ./internal/pki/... ./internal/plane/... ./internal/process/... ./internal/realnode/... ./pause/...
@@ -112,11 +113,16 @@ test-e2e: ## end-to-end tests against the real control plane
 	$(MAKE) test-node
 
 .PHONY: test-node
-test-node: ## pods on a real node, and both programs deployed to it, under load; says why where this machine cannot have one
+test-node: ## pods on a real node, both programs deployed to it, under load, and one of them in a debugger; says why where this machine cannot have one
 	@tools/dev/build.sh $(BIN)
 	@hack/real-node.sh $(BIN)
-	@if $(BIN)/dev check-node >/dev/null 2>&1; then $(MAKE) --no-print-directory image IMAGE_REGISTRY=kapis.dev IMAGE_TAG=dev; fi
+	@if $(BIN)/dev check-node >/dev/null 2>&1; then $(MAKE) --no-print-directory image debug IMAGE_REGISTRY=kapis.dev IMAGE_TAG=dev; fi
 	cd tools/dev && BIN=$(BIN) $(GO_TEST) -count=1 -v -timeout 40m ./nodetest
+
+# A program with its symbols, and the debugger of Go.
+.PHONY: debug
+debug: $(BIN)/dlv
+	@go build -o $(BIN)/debug/ks-apiserver ./cmd/ks-apiserver
 
 .PHONY: conformance
 conformance: build ## Kubernetes' own conformance tests, directly and through ks-apiserver, and write docs/conformance.md (NODE=real: more of them)
@@ -221,3 +227,6 @@ clean-dev: ## remove the local control plane's state
 $(BIN)/golangci-lint:
 	@echo "building golangci-lint $(GOLANGCI_LINT_VERSION): some minutes the first time"
 	GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+
+$(BIN)/dlv:
+	GOBIN=$(BIN) go install github.com/go-delve/delve/cmd/dlv@$(DLV_VERSION)

@@ -47,6 +47,7 @@ func (p *plane) platform() {
 	d.t.Run("ALoginOnOneReplicaCountsOnTheOther", d.with((*deployment).sessions))
 	d.t.Run("UnderLoad", d.with((*deployment).underLoad))
 	d.t.Run("QueriesGoThroughKubeAPIServer", d.with((*deployment).aggregated))
+	d.t.Run("TheServicesLeadToADebuggerOnThisMachineAndBack", d.with((*deployment).exchanged))
 	d.t.Run("NothingIsLeftAfterUninstall", d.with(func(d *deployment) {
 		d.uninstalled()
 		d.left(before)

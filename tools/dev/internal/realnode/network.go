@@ -77,6 +77,7 @@ func (c Config) setUpNetwork(ctx context.Context) error {
 		{"link", "add", c.link(), "type", "bridge"},
 		{"address", "add", c.NodeIP() + "/24", "dev", c.link()},
 		{"link", "set", nodeLink, "master", c.link()},
+		{"link", "set", nodeLink, "type", "bridge_slave", "hairpin", "on"}, // a Service may lead this machine to a program of its own
 		{"link", "set", nodeLink, "up"},
 		{"link", "set", c.link(), "up"},
 		{"route", "add", serviceCIDR, "dev", c.link()},
