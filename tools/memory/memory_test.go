@@ -267,7 +267,7 @@ All kinds together are bounded where the process has a memory limit: [Sizing](op
 
 This table is written and guarded by a test (` + "`go test ./tools/memory -update`" + `). The objects are made for it, as large as
 real ones are; of yours, multiply ` + "`ks_cache_bytes{gvr}`" + ` by the ratio of the kind. The figures are of the live heap; a process has up to twice as much while garbage is not
-collected yet (GOGC), and 40 MiB besides.
+collected yet (GOGC), and 110 MiB besides: 64 MiB of them are pages of the program's own file, which the kernel can take back.
 
 | kind | bytes of JSON | bytes of memory | MiB for 1 000 | ratio | at most |
 |---|---|---|---|---|---|
