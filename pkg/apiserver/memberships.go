@@ -106,12 +106,11 @@ func (p memberships) joins() http.Handler {
 		return p.hub.Joins(p.drain.started)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		guest := p.guest.Load()
-		if guest == nil {
-			http.NotFound(w, r)
+		if guest := p.guest.Load(); guest != nil {
+			guest.ServeHTTP(w, r)
 			return
 		}
-		guest.ServeHTTP(w, r)
+		http.NotFound(w, r)
 	})
 }
 

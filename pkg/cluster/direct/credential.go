@@ -50,8 +50,8 @@ var (
 	}
 )
 
-// Expires returns when the credential in a kubeconfig ends: its certificate, or its token where that says so; zero where it does not end, or
-// is not known to.
+// Expires returns when the credential in a kubeconfig ends: its certificate, or its token where that says so; zero where it does not end,
+// or is not known to.
 func Expires(kubeconfig []byte) time.Time {
 	c, err := Parse(kubeconfig, func(*rest.Config) {})
 	if err != nil {

@@ -282,7 +282,8 @@ func (d *Dialing) dial(ctx context.Context, c *rest.Config, m *cluster.Member) (
 			return nil, errors.New("the certificate or the key in the kubeconfig can't be read")
 		}
 		o.HTTPClient = &http.Client{Transport: t}
-		at = strings.TrimSuffix(c.Host, "/") + "/api/v1/namespaces/" + namespace + "/services/" + service + "/proxy" + join.PathDirect
+		at = strings.TrimSuffix(c.Host, "/") + "/api/v1/namespaces/" + namespace + "/services/" + service + "/proxy" +
+			join.PathDirect
 	}
 	o.HTTPClient.CheckRedirect = func(*http.Request, []*http.Request) error { return errors.New("a member redirects, which it does not") }
 	conn, resp, err := websocket.Dial(ctx, at, o) //nolint:bodyclose // Dial has read it
