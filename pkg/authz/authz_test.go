@@ -115,6 +115,13 @@ func TestDefaultPaths(t *testing.T) {
 		{"GET", "/apis", nobody},
 		{"GET", "/api/v1/namespaces", nobody},
 		{"GET", "/kapis/version", nobody},
+		{"POST", "/fleet/join", everyone},
+		{"GET", "/fleet/join", nobody},
+		{"GET", "/fleet/links/x", everyone},
+		{"GET", "/fleet/replicas", everyone}, // who is there proves it within the connection
+		{"POST", "/fleet/replicas", nobody},
+		{"GET", "/fleet/replicas/x", nobody},
+		{"GET", "/fleet/digest", nobody},
 		{"GET", "/dist/x", everyone},
 		{"POST", "/dist/x", nobody},
 		{"GET", "/dist", nobody},

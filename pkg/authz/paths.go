@@ -50,9 +50,10 @@ func DefaultPaths() []Path {
 		{Path: "/.well-known/oauth-authorization-server", Methods: getPages},
 		{Path: "/.well-known/oauth-authorization-server/*", Methods: getPages}, // of an issuer with a path (RFC 8414, 3.1)
 		{Path: "/static/images", Methods: form[1:], Authenticated: true},       // it authorizes writes of the theme itself
-		// Members prove who they are by a join token, or within the link.
+		// Members prove who they are by a join token, or within the link, and so do the other replicas of a hub.
 		{Path: "/fleet/join", Methods: form[1:]},
 		{Path: "/fleet/links/*", Methods: get},
+		{Path: "/fleet/replicas", Methods: get},
 		{Path: "/fleet/direct", Methods: get},
 		{Path: "/dist/*", Methods: get}, // files of pages, which load them before the login
 		{Path: "/version", Methods: get},
