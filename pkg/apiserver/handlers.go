@@ -106,7 +106,7 @@ func (p routes) terminals() *kapisterminal.V1alpha2 {
 		Pods:      terminal.NewLimiter(terminal.PodLimits, time.Now),
 		Uploads:   terminal.NewLimiter(terminal.UploadLimits, time.Now),
 		Downloads: terminal.NewLimiter(terminal.DownloadLimits, time.Now),
-		Files:     t.Files, UploadLimit: int64(t.UploadFileLimit),
+		Files:     t.Files, UploadLimit: int64(t.UploadFileLimit), Debug: kapisterminal.Debug{Images: t.DebugImages, AsCaller: p.caller()},
 		AllowedOrigins: t.AllowedOrigins, Idle: time.Duration(t.IdleTimeout), Max: time.Duration(t.MaxDuration)}
 }
 

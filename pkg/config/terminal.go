@@ -24,6 +24,8 @@ type Terminal struct {
 	// AllowedOrigins are the origins of the pages that may open terminals and transfer files, as in https://console.example;
 	// empty for all but those that a browser calls cross-site.
 	AllowedOrigins []string `json:"allowedOrigins,omitempty"`
+	// DebugImages are the images of containers that may be added to a pod whose own have no shell; none.
+	DebugImages []string `json:"debugImages,omitempty"`
 	// Node is the shells on nodes.
 	Node TerminalNode `json:"node"`
 	// Kubectl is the kubectl shells.
@@ -82,6 +84,11 @@ func (t Terminal) check(fault func(format string, args ...any)) {
 	}
 	if t.UploadFileLimit < 1 || t.UploadFileLimit > maxUploadFileLimit {
 		fault("terminal.uploadFileLimit: %d is not from 1 to %d bytes: files: false switches uploads off", t.UploadFileLimit, maxUploadFileLimit)
+	}
+	for n, image := range t.DebugImages {
+		if image == "" || strings.ContainsFunc(image, unicode.IsSpace) {
+			fault("terminal.debugImages[%d]: %q is not the name of an image", n, image)
+		}
 	}
 	for _, o := range t.AllowedOrigins {
 		u, err := url.Parse(o)

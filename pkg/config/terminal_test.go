@@ -25,6 +25,8 @@ func TestTerminalsAreLimitedInTime(t *testing.T) {
 		"idleTimeout: -1s":                                 "terminal.idleTimeout: -1s",
 		"maxDuration: 10ms":                                "terminal.maxDuration: 10ms",
 		"idleTimeout: 30":                                  "30 is not a duration",
+		"debugImages: [tools, '']":                         `terminal.debugImages[1]: "" is not`,
+		"debugImages: ['tools:1 --privileged']":            "terminal.debugImages[0]",
 		"allowedOrigins: [console.example]":                `"console.example" is not an origin`,
 		"allowedOrigins: ['https://console.example/']":     `"https://console.example/" is not an origin`,
 		"allowedOrigins: ['*']":                            `"*" is not an origin`,

@@ -29,6 +29,8 @@ const (
 type Options struct {
 	// Idle is how long nothing may be typed, and Max how long a session may last; 0 for as long as the client likes.
 	Idle, Max time.Duration
+	// Hint is added to the reason of an end with CodeContainer.
+	Hint string
 }
 
 // Session is a terminal of one client.
@@ -90,6 +92,9 @@ func (s *Session) Run(r *http.Request, by Executor) *Ending {
 	})
 	err := by.Exec(r.WithContext(ctx), Streams{Stdin: stdin, Stdout: screen, TTY: true, Sizes: s.sizes, Started: s.begin})
 	e := endingOf(ctx, err, s.bytesIn.Load() > 0)
+	if e.Code == CodeContainer && s.options.Hint != "" {
+		e.Reason += "; " + s.options.Hint
+	}
 	end(e)
 	_ = stdin.CloseWithError(io.ErrClosedPipe) // the listener waits no longer
 	s.finish(e)

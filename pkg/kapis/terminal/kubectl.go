@@ -200,7 +200,7 @@ func (o *openedKubectl) serve(w http.ResponseWriter, r, over *http.Request, rec 
 	}
 	defer p.close()
 	defer during(ctx, p.renewUntil)()
-	o.run(w, p.request, exec, p, rec)
+	o.run(w, p.request, exec, p, rec, "")
 }
 
 // kubectlPod returns the pod of a user's shells, for one of them.

@@ -130,7 +130,7 @@ func (o *openedNode) serve(w http.ResponseWriter, r, over *http.Request, rec ter
 		return
 	}
 	defer during(over.Context(), p.renewUntil)()
-	o.run(w, over, attach, p, rec)
+	o.run(w, over, attach, p, rec, "")
 }
 
 // nodePod is the pod of one shell. It is a terminal.Executor that waits for the pod to run.

@@ -29,7 +29,7 @@ func (o *opened) Respond(w http.ResponseWriter, r *http.Request) {
 	info := request.InfoFrom(o.exec.Context())
 	subject := terminal.Subject{Namespace: info.Namespace, Pod: info.Name, Container: o.exec.URL.Query().Get("container")}
 	o.guarded(w, r, subject, func(over *http.Request, rec terminal.Recording) {
-		o.run(w, over, within(over.Context(), o.exec), o.Executor, rec)
+		o.run(w, over, within(over.Context(), o.exec), o.Executor, rec, o.Debug.hint())
 	})
 }
 
@@ -82,8 +82,9 @@ func (unrecorded) Over(r *http.Request, by terminal.Executor) (*http.Request, te
 }
 func (unrecorded) End(*terminal.Ending, int64, int64) {}
 
-// run upgrades the connection of r, and returns when the command that exec asks for, and with it the terminal, has ended.
-func (h *V1alpha2) run(w http.ResponseWriter, r, exec *http.Request, by terminal.Executor, rec terminal.Recording) {
+// run upgrades the connection of r, and returns when the command that exec asks for, and with it the terminal, has ended. The hint is for
+// people whose container is not there or has no shell.
+func (h *V1alpha2) run(w http.ResponseWriter, r, exec *http.Request, by terminal.Executor, rec terminal.Recording, hint string) {
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
 		Subprotocols: terminal.Protocols(), InsecureSkipVerify: true, // checkOrigin has verified it
 	})
@@ -91,7 +92,7 @@ func (h *V1alpha2) run(w http.ResponseWriter, r, exec *http.Request, by terminal
 		return // it has been answered
 	}
 	begun := time.Now()
-	session := terminal.New(conn, terminal.Options{Idle: h.Idle, Max: h.Max})
+	session := terminal.New(conn, terminal.Options{Idle: h.Idle, Max: h.Max, Hint: hint})
 	info := request.InfoFrom(exec.Context())
 	user := request.UserFrom(r.Context()).GetName()
 	container := exec.URL.Query().Get("container")

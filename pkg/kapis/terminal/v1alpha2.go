@@ -37,6 +37,8 @@ type V1alpha2 struct {
 	Nodes *Nodes
 	// Kubectl are the kubectl shells; nil if there are none here.
 	Kubectl *Kubectl
+	// Debug adds containers to pods whose own have no shell.
+	Debug Debug
 	// Files says whether files are transferred, and UploadLimit is how many bytes those of one upload may have.
 	Files       bool
 	UploadLimit int64
@@ -61,7 +63,8 @@ func (h *V1alpha2) WebService() *restful.WebService {
 			Param(ws.PathParameter("namespace", "namespace of the pod")).
 			Param(ws.PathParameter("pod", "name of the pod")).
 			Param(ws.QueryParameter("container", "name of the container; the pod's default one where it is absent")).
-			Param(ws.QueryParameter("shell", "bash or sh; bash where the container has it, and else sh, where it is absent")))
+			Param(ws.QueryParameter("shell", "bash or sh; bash where the container has it, and else sh, where it is absent")).
+			Param(ws.QueryParameter("debug", "image of a container that is added to the pod, and has the shell: one of terminal.debugImages")))
 	}
 	ws.Route(ws.GET("/nodes/{node}/exec").To(web.Handle(h.openNode)).Operation("openNodeTerminal").
 		Doc("A shell on a node, by WebSocket. It takes the right to create nodes/exec of core/v1").
@@ -103,6 +106,15 @@ func (h *V1alpha2) openPod(r *restful.Request) (any, error) {
 	leave, err := h.Pods.Enter(request.UserFrom(r.Request.Context()).GetName())
 	if err != nil {
 		return nil, err
+	}
+	if image := query.Get("debug"); image != "" {
+		o, err := h.openDebug(r.Request, container, image, query.Get("shell"))
+		if err != nil {
+			leave()
+			return nil, err
+		}
+		o.leave = leave
+		return o, nil
 	}
 	return &opened{h, exec, leave}, nil
 }
