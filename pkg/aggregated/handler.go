@@ -50,6 +50,8 @@ type Options struct {
 	Namespaces func(ctx context.Context, u user.Info, verb string, k *store.Kind) ([]string, error)
 	// Unauthenticated prepares the answer to a peer that is not known to be the front proxy: filter.LimitHTTP2.
 	Unauthenticated http.HandlerFunc
+	// Authenticated wraps what is done for a request whose context has its user; nil for nothing.
+	Authenticated func(http.Handler) http.Handler
 	// Drain ends all watches when it is done.
 	Drain context.Context
 }
@@ -57,12 +59,17 @@ type Options struct {
 // Handler serves the API.
 type Handler struct {
 	Options
-	streams *stream.Guard
+	streams       *stream.Guard
+	authenticated http.Handler
 }
 
 // New returns a Handler.
 func New(o Options) *Handler {
 	h := &Handler{Options: o}
+	h.authenticated = http.HandlerFunc(h.serve)
+	if o.Authenticated != nil {
+		h.authenticated = o.Authenticated(h.authenticated)
+	}
 	h.streams = stream.New(stream.Options{Recheck: h.recheck, Drain: o.Drain})
 	return h
 }
@@ -88,7 +95,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		web.WriteError(w, r, err)
 		return
 	}
-	v, err := h.answer(r.WithContext(request.WithUser(r.Context(), u)))
+	h.authenticated.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), u)))
+}
+
+// serve answers an authenticated request.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
+	v, err := h.answer(r)
 	if c, ok := v.(*contextual); ok {
 		v, r = c.answer, c.request
 	}

@@ -20,6 +20,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/filter"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
+	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store"
@@ -106,6 +107,42 @@ func ask(t *testing.T, h http.Handler, method, target, body string, headers ...s
 	rec := httptest.NewRecorder()
 	h.ServeHTTP(rec, r)
 	return rec
+}
+
+// O14: what wraps authenticated requests sees the user of each, and of others none; kinds are known by what they are called here.
+func TestOnlyAuthenticatedRequestsAreWrapped(t *testing.T) {
+	c, r := &cluster{}, kapistest.NewService(t)
+	var users []string
+	h := filter.Chain(New(Options{FrontProxy: c, Reviewer: c, Resources: r, Namespaces: c.namespaces, Unauthenticated: filter.LimitHTTP2,
+		Authenticated: func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				users = append(users, request.UserFrom(r.Context()).GetName())
+				next.ServeHTTP(w, r)
+			})
+		}, Drain: t.Context()}), filter.Info)
+	ask(t, h, http.MethodGet, root+"/pods", "")
+	ask(t, h, http.MethodGet, pathReady, "")
+	c.proxy = errors.New("no certificate")
+	if got := ask(t, h, http.MethodGet, root, ""); got.Code != http.StatusUnauthorized || !slices.Equal(users, []string{"ann"}) {
+		t.Errorf("%d, and %q were wrapped", got.Code, users)
+	}
+	of := RealOf(r)
+	for path, want := range map[string]string{
+		root + "/pods": "pods", root + "/namespaces/a/pods/p": "pods", root + "/users": "users.iam.kubesphere.io", root + "/queries": "", root + "/unicorns": "",
+		root: "", "/apis/apps/v1/deployments": "",
+	} {
+		info, err := request.Parse(httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if real := of(info); real != nil {
+			got = schema.GroupResource{Group: real.APIGroup, Resource: real.Resource}.String()
+		}
+		if got != want {
+			t.Errorf("%s is about %q, want %q", path, got, want)
+		}
+	}
 }
 
 const (

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	queryv1alpha1 "kapis.dev/ks-apiserver/pkg/api/query/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
@@ -55,6 +57,21 @@ func named(c *store.Catalog, name string) *store.Kind {
 		}
 	}
 	return nil
+}
+
+// RealOf returns the request for the kind itself that a request for a kind by its name in this API stands for; nil for any other request. A
+// Query names its kind in its body only.
+func RealOf(resources *resource.Service) func(*request.Info) *request.Info {
+	return func(i *request.Info) *request.Info {
+		if !i.IsResource || i.APIGroup != queryv1alpha1.GroupName {
+			return nil
+		}
+		k := named(resources.Catalog(), i.Resource)
+		if k == nil {
+			return nil
+		}
+		return i.As(k.GVR.GroupResource())
+	}
 }
 
 func preferred(c *store.Catalog, gr schema.GroupResource) *store.Kind {

@@ -26,10 +26,7 @@ import (
 )
 
 // inClusterName and inClusterPort are where pods reach this server by TLS, with the certificate of the aggregated API.
-const (
-	inClusterName = "ks-apiserver." + queryv1alpha1.ServiceNamespace + ".svc"
-	inClusterPort = "9443"
-)
+const inClusterName, inClusterPort = "ks-apiserver." + queryv1alpha1.ServiceNamespace + ".svc", "9443"
 
 // aggregation is the API that kube-apiserver passes on to this server. A client chooses it by the name that it asks for in the TLS
 // handshake: its connections have another certificate, and their requests a chain of their own, which shares no authenticator with the
@@ -60,13 +57,16 @@ func (p *components) makeAggregated(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	proxy := &frontproxy.Authenticator{Now: time.Now}
+	proxy, audit := &frontproxy.Authenticator{Now: time.Now}, p.auditing()
+	audit.FrontProxied, audit.RealOf, audit.Source = true, aggregated.RealOf(p.resources), nil
 	api := aggregated.New(aggregated.Options{FrontProxy: proxy, Reviewer: reviewer, Resources: p.resources, Namespaces: p.namespacesOf,
+		Authenticated:   func(next http.Handler) http.Handler { return filter.Chain(next, filter.FrontProxied, audit.Begin) },
 		Unauthenticated: filter.LimitHTTP2, Drain: p.drain.started})
 	p.aggregated = &aggregation{proxy: proxy, keeper: keeper, handler: filter.Chain(api,
 		filter.Observe(p.requests),
 		filter.Body(p.drain.started, filter.BodyStallTimeout),
 		filter.Recover,
+		audit.Wrap,
 		filter.Info,
 		filter.Limit(filter.MaxBody, nil),
 	)}

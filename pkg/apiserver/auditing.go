@@ -106,7 +106,7 @@ func (p *components) auditing() filter.Auditing {
 		return filter.Auditing{}
 	}
 	f := filter.Auditing{
-		Sink: p.audit, Policy: p.audit.policy, Source: p.accounts.sourceOf, WorkspaceOf: p.rbac.WorkspaceOf, Aliases: p.aliases(),
+		Sink: p.audit, Policy: p.audit.policy, Source: p.accounts.sourceOf, WorkspaceOf: p.rbac.WorkspaceOf, RealOf: p.aliases().Of,
 		Now: time.Now,
 	}
 	waits, strict := p.audit.waits()

@@ -43,9 +43,12 @@ type Auditing struct {
 	Source func(*http.Request) string
 	// WorkspaceOf returns the workspace of a namespace, from memory; nil if that is not known.
 	WorkspaceOf func(namespace string) string
-	// Aliases are the requests that are recorded by the rules of another kind.
-	Aliases authz.Aliases
-	Now     func() time.Time
+	// RealOf returns the request that another one is recorded by the rules of, which names the kind that it is about; nil for its own. Nil
+	// knows none.
+	RealOf func(*request.Info) *request.Info
+	// FrontProxied says that requests come from a front proxy, which has a log and ids of its own: the filter of that name follows.
+	FrontProxied bool
+	Now          func() time.Time
 }
 
 // Wrap records every request when its answer is complete: refusals of any filter and panics too; a stream also when it begins. It precedes
@@ -63,9 +66,13 @@ func (a Auditing) Wrap(next http.Handler) http.Handler {
 		e := &auditedRequest{Auditing: a, request: r}
 		e.ID, e.Received = uuid.NewString(), a.Now()
 		e.id[0] = e.ID
+		if a.FrontProxied {
+			e.front = r.Header.Get(auditHeader)
+		} else { // the answer of the front proxy has its own
+			w.Header()[auditHeader] = e.id[:1:1]
+		}
 		// A client that chose the id could hide its request in the events of another one.
 		r.Header[auditHeader] = e.id[:1:1]
-		w.Header()[auditHeader] = e.id[:1:1]
 		rec.audited = e
 		defer func() {
 			v := recover()
@@ -121,6 +128,7 @@ type auditedRequest struct {
 	refused    bool            // because it could not be recorded
 	recorded   *recordedBodies // nil where bodies are not recorded
 	created    *createdObject  // nil where the request names the object
+	front      string          // the id that a peer has sent, who may be the front proxy
 	id         [1]string
 	sources    [2]string
 }
@@ -231,16 +239,22 @@ func (e *auditedRequest) choose(rec *record) {
 	a := &e.attributes
 	a.User, a.Verb, a.Path = rec.user, e.Verb, e.request.URL.Path
 	if i := rec.info; i != nil {
-		if e.Aliases.GroupOf != nil {
-			if real := e.Aliases.Of(i); real != nil {
-				i = real
-			}
+		if real := e.realOf(i); real != nil {
+			i = real
 		}
 		a.Path = i.Path
 		a.ResourceRequest, a.APIGroup, a.APIVersion, a.Resource = i.IsResource, i.APIGroup, i.APIVersion, i.Resource
 		a.Subresource, a.Namespace, a.Name = i.Subresource, i.Namespace, i.Name
 	}
 	e.Level, e.omitted = e.Policy.Evaluate(a)
+}
+
+// realOf returns RealOf's answer.
+func (e *auditedRequest) realOf(i *request.Info) *request.Info {
+	if e.RealOf == nil {
+		return nil
+	}
+	return e.RealOf(i)
 }
 
 // from returns the client's address, and that of the connection if it is another one.

@@ -12,6 +12,7 @@ import (
 
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
+	queryv1alpha1 "kapis.dev/ks-apiserver/pkg/api/query/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/audit"
 	"kapis.dev/ks-apiserver/pkg/audit/bodyredaction"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -83,15 +84,14 @@ func (e *auditedRequest) recordBodies(rec *record, r *http.Request) *http.Reques
 		return r
 	}
 	e.recorded = &recordedBodies{kinds: []string{rec.info.Resource}}
-	if e.Aliases.GroupOf != nil {
-		if real := e.Aliases.Of(rec.info); real != nil {
-			e.recorded.kinds = append(e.recorded.kinds, real.Resource)
-		}
+	if real := e.realOf(rec.info); real != nil {
+		e.recorded.kinds = append(e.recorded.kinds, real.Resource)
 	}
 	if rec.info.APIGroup == "config.kubesphere.io" { // whichever of its resources it is
 		e.recorded.kinds = append(e.recorded.kinds, "platformconfigs")
 	}
-	e.recorded.answers = e.Level == auditv1.LevelRequestResponse && r.Method != http.MethodHead
+	// A Query is answered with objects of any kind, which the path does not name.
+	e.recorded.answers = e.Level == auditv1.LevelRequestResponse && r.Method != http.MethodHead && rec.info.APIGroup != queryv1alpha1.GroupName
 	switch {
 	case r.Body == nil, r.Body == http.NoBody, r.Method == http.MethodGet, r.Method == http.MethodHead:
 		return r
