@@ -245,7 +245,7 @@ func (p routes) answer(container *restful.Container, documents, kinds http.Handl
 	healthy := health.Handler{Checks: readiness(p).checks}
 	metrics := promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{})
 	joins := memberships(p).joins()
-	gone := retired.New(func() retired.Kinds { return p.store.Catalog() })
+	gone := retired.New(func() retired.Kinds { return p.store.Catalog() }, p.audit != nil && p.audit.recent != nil)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = router.Canonical(r)
 		w.Header()["X-Content-Type-Options"] = nosniff // some of these handlers are not ours

@@ -32,9 +32,10 @@ const (
 		" resources.kubesphere.io/v1alpha3 .../metrics"
 	logs = "this server stores no logs and no events: pod logs are at" +
 		" /api/v1/namespaces/{namespace}/pods/{pod}/log, events at /api/v1/events"
-	devops       = "there are no DevOps projects here"
-	federation   = "nothing is federated here: a workspace and its namespaces are objects of one cluster, as namespaces and workloads are"
-	apps         = "there is no app store here: install charts with Helm"
+	devops     = "there are no DevOps projects here"
+	federation = "nothing is federated here: a workspace and its namespaces are objects of one cluster, as namespaces and workloads are"
+	apps       = "the application store is at application.kubesphere.io/v2: .../apps, .../workspaces/{workspace}/repos and" +
+		" .../namespaces/{namespace}/applications"
 	alerting     = "this server has no alerting: ask Prometheus and Alertmanager"
 	notification = "this server sends no notifications: configure Alertmanager"
 	mesh         = "this server has no service mesh routes: use the API of the mesh itself"
@@ -42,10 +43,12 @@ const (
 	networks     = "this server has no network routes of its own: NetworkPolicies are at /apis/networking.k8s.io/v1"
 	metering     = "this server does no metering: resource quotas show what is used"
 	images       = "images are not built here"
+	recentAudit  = "the newest audit events are not kept: set auditing.enable and auditing.recent in the configuration"
 )
 
-// New returns the table. A group or a resource that kube-apiserver serves is not retired.
-func New(kinds func() Kinds) *Table {
+// New returns the table. A group or a resource that kube-apiserver serves is not retired. hasRecentAudit says that the newest audit events
+// are served.
+func New(kinds func() Kinds, hasRecentAudit bool) *Table {
 	t := &Table{kinds: kinds, sentences: map[key]string{}}
 	for sentence, groups := range map[string][]string{
 		monitoring: {"monitoring.kubesphere.io", "custom.metrics.kubesphere.io"}, metering: {"metering.kubesphere.io"},
@@ -88,6 +91,9 @@ func New(kinds func() Kinds) *Table {
 		{group: resources, resource: "federatedworkspacerolebindings"}:  federation,
 	} {
 		t.sentences[k] = sentence
+	}
+	if !hasRecentAudit {
+		t.sentences[key{group: tenant, resource: "auditing"}] = recentAudit
 	}
 	return t
 }

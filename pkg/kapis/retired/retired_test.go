@@ -22,7 +22,7 @@ func (s served) GroupOf(resource string) (schema.GroupResource, bool) {
 
 // O24: what can't be mapped is a 404 that says so, unless something serves it.
 func TestWhatIsRetiredSaysSo(t *testing.T) {
-	table := retired.New(func() retired.Kinds { return served{"network.kubesphere.io": true, "dashboards": true} })
+	table := retired.New(func() retired.Kinds { return served{"network.kubesphere.io": true, "dashboards": true} }, true)
 	refuse := func(line string) error {
 		method, path, _ := strings.Cut(line, " ")
 		i, err := request.Parse(httptest.NewRequest(method, path, nil))
@@ -34,7 +34,8 @@ func TestWhatIsRetiredSaysSo(t *testing.T) {
 	for line, want := range map[string]string{
 		"GET /kapis/monitoring.kubesphere.io/v1alpha3/namespaces/a/pods/b/containers/c": "Prometheus",
 		"GET /kapis/metering.kubesphere.io/v1alpha1/cluster":                            "metering",
-		"POST /kapis/openpitrix.io/v1/apps":                                             "Helm",
+		"POST /kapis/openpitrix.io/v1/apps":                                             "application.kubesphere.io/v2",
+		"GET /kapis/resources.kubesphere.io/v1alpha3/helmreleases":                      "application.kubesphere.io/v2",
 		"GET /kapis/tenant.kubesphere.io/v1alpha2/logs":                                 "logs",
 		"GET /kapis/tenant.kubesphere.io/v1alpha2/events":                               "events",
 		"GET /kapis/tenant.kubesphere.io/v1alpha2/metering/hierarchy":                   "metering",
@@ -62,5 +63,9 @@ func TestWhatIsRetiredSaysSo(t *testing.T) {
 	}
 	if table.Refuse(nil) != nil {
 		t.Error("no request")
+	}
+	table = retired.New(func() retired.Kinds { return served{} }, false)
+	if err := refuse("GET /kapis/tenant.kubesphere.io/v1alpha2/auditing/events"); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "auditing.recent") {
+		t.Errorf("the newest audit events, where there are none: %v", err)
 	}
 }
