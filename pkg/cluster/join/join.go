@@ -18,8 +18,10 @@ const (
 	PathJoin = "/fleet/join"
 	// PathLinks is followed by the UID of a Cluster, and becomes a link.
 	PathLinks = "/fleet/links/"
-	// HeaderReplica names, in the answer to who links, the replica of the hub, and HeaderReplicas says how many there are.
-	HeaderReplica, HeaderReplicas = "X-Kapis-Replica", "X-Kapis-Replicas"
+	// HeaderReplica names, in the answer to who links, the replica of the hub.
+	HeaderReplica = "X-Kapis-Replica"
+	// HeaderReplicas says how many there are.
+	HeaderReplicas = "X-Kapis-Replicas"
 	// MaxRequest bounds the body of a Request, in bytes.
 	MaxRequest = 32 << 10
 

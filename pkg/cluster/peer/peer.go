@@ -217,7 +217,7 @@ func (p *Peers) listen(ctx context.Context, id string, l *link.Link) error {
 	for after := uint64(0); ; {
 		said, err := ask(ctx, l, after, e.Members)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // it has ended, as it is to
 		}
 		if err != nil {
 			return fmt.Errorf("ask another replica what is linked to it: %w", err)
@@ -226,7 +226,7 @@ func (p *Peers) listen(ctx context.Context, id string, l *link.Link) error {
 			return errors.New("another replica answers at the address")
 		}
 		if said.Version != after {
-			e = &cluster.Elsewhere{Send: sender(l), Members: merged(e.Members, said.Members)}
+			e = &cluster.Elsewhere{Send: sender(l), Members: merged(e.Members, said.Members)} //nolint:bodyclose // who sends closes it
 			p.Members.SetElsewhere(id, e)
 			p.connection(id, true)
 		}
