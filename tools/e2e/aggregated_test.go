@@ -70,6 +70,7 @@ const queryAPI = "/apis/query.kapis.dev/v1alpha1"
 // ks-controller-manager that tells kube-apiserver of it.
 type aggregatedStack struct {
 	address string // host and port
+	audit   string // the file of the replica's audit
 	kill    func() // of the replica, by SIGKILL
 }
 
@@ -81,10 +82,11 @@ func newAggregatedStack(t *testing.T) *aggregatedStack {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := filepath.Join(t.TempDir(), "kubesphere.yaml")
+	config, audit := filepath.Join(t.TempDir(), "kubesphere.yaml"), filepath.Join(t.TempDir(), "audit.log")
 	text, err := os.ReadFile(filepath.Join(product.Dir, "kubesphere.yaml"))
 	if err == nil {
-		err = os.WriteFile(config, append(text, "aggregated:\n  enabled: true\n"...), 0o600)
+		err = os.WriteFile(config, append(text, "aggregated:\n  enabled: true\nauditing:\n  enable: true\n  auditLevel: RequestResponse\n"+
+			"  logOptions:\n    path: "+audit+"\n"...), 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +123,7 @@ endpoints: [{addresses: ["%[2]s"], conditions: {ready: true}}]
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = manager.Stop() })
-	s := &aggregatedStack{address: address, kill: replica.Kill}
+	s := &aggregatedStack{address: address, audit: audit, kill: replica.Kill}
 	eventually(t, "kube-apiserver passes the API on", func(ctx context.Context) error {
 		out, err := kubectlAt(ctx, "", "get", "--raw", queryAPI+"/namespaces?limit=1")
 		if err == nil && !strings.Contains(out, `"kind":"NamespaceList"`) {
@@ -317,7 +319,8 @@ func TestAggregatedQueriesThroughKubeAPIServer(t *testing.T) {
 			t.Errorf("the ordinary chain: %d %s", code, clip(body))
 		}
 	})
-	t.Run("kubectl is as before", func(t *testing.T) { // O34, O37
+	t.Run("what comes through kube-apiserver is recorded", func(t *testing.T) { s.isAudited(t, ns) }) // O14, O20
+	t.Run("kubectl is as before", func(t *testing.T) {                                                // O34, O37
 		mustKubectlAt(t, "", "api-resources", "-o", "name")
 		if out := mustKubectlAt(t, "", "get", "pods", "-n", ns, "-o", "jsonpath={.items[0].apiVersion}"); out != "v1" {
 			t.Errorf("got %s", out)
