@@ -13,7 +13,8 @@ func TestClustersAreListedTogether(t *testing.T) {
 	rows := func(cluster, name string) string {
 		return `"rows":[{"cells":["` + cluster + `","` + name + `"],"object":{"metadata":{"name":"` + name + `","namespace":"a","uid":"u"}}}]`
 	}
-	a.answers["/fleet/kapi/v1/widgets"] = `{"kind":"Table",` + cluster + `,"next":"more","clusters":{"missing":[{"name":"dead","reason":"Timeout"}],"refused":["shut"]},` +
+	a.answers["/fleet/kapi/v1/widgets"] = `{"kind":"Table",` + cluster + `,"next":"more",` +
+		`"clusters":{"missing":[{"name":"dead","reason":"Timeout"}],"refused":["shut"]},` +
 		rows("m1", "one") + "}"
 	a.second = func() {
 		a.answers["/fleet/kapi/v1/widgets"] = `{"kind":"Table",` + cluster + `,` + rows("m2", "two") + "}"

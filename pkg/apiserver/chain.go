@@ -24,8 +24,7 @@ import (
 
 // chain lists the filters of a request, in the order in which they run.
 func (p *components) chain(answer http.Handler) http.Handler {
-	fleet := memberships{p}
-	members := fleet.filters()
+	fleet, members := memberships{p}, memberships{p}.filters()
 	return filter.Chain(answer,
 		filter.Observe(p.requests),
 		filter.Body(p.drain.started, filter.BodyStallTimeout),

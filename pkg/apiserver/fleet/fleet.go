@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/apiserver/fleetlist"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/certificate"
 	"kapis.dev/ks-apiserver/pkg/cluster"
@@ -56,7 +57,7 @@ type Hub struct {
 	caches  fleetsync.Snapshots
 	host    string
 	// Asked counts what lists over all clusters ask.
-	Asked *asked
+	Asked *fleetlist.Asked
 	// fed returns nil once the sinks have been fed all that there is.
 	fed atomic.Pointer[func() error]
 }
@@ -96,7 +97,7 @@ func NewHub(ctx context.Context, o Options, held Grants, bound tenant.Membership
 		return nil, err
 	}
 	h := &Hub{authority: authority, source: fleetsync.NewSource(o.Caches), agent: o.Agent, caFile: o.CAFile, address: make(chan string, 1),
-		caches: o.Caches, host: o.Host, Asked: newAsked()}
+		caches: o.Caches, host: o.Host, Asked: fleetlist.NewAsked()}
 	h.Hub = hub.New(hub.Options{Clusters: objects.Resource(ClustersKind), Authority: authority, UID: uid, Host: o.Host, Now: time.Now,
 		Leases: o.Client.CoordinationV1().Leases(o.Namespace), Drain: o.Drain})
 	h.Members.Follow = (&fleetsync.Syncer{Source: h.source, Known: h.known, Hub: uid, Current: h.Members.ByUID}).Follow
@@ -233,7 +234,7 @@ type entering struct {
 
 // Authorize implements authz.Authorizer. It decides who enters a cluster; what they may do there is decided there, by its own roles.
 func (e entering) Authorize(ctx context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
-	lists := isList(r)
+	lists := fleetlist.Owns(r)
 	if !lists && (r == nil || !e.hub.Has(r.Cluster)) {
 		return e.next.Authorize(ctx, u, r)
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"kapis.dev/ks-apiserver/pkg/cluster/merge/row"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -44,7 +45,7 @@ func (a *Answer) Respond(w http.ResponseWriter, r *http.Request) {
 	}
 	h.Set("Cache-Control", "private, no-cache")
 	h.Set("Vary", "Authorization, Accept, Accept-Encoding")
-	if !a.table { // the ages of a Table change
+	if !a.form.Table { // the ages of a Table change
 		tag := a.tag()
 		h.Set("Etag", tag)
 		if web.HasTag(r.Header, tag) {
@@ -76,7 +77,7 @@ func (a *Answer) tag() string {
 		part(a.order.names[r.source], r.uid, r.version)
 	}
 	for _, item := range a.items { // some of the page may be gone, or newer
-		part(rawjson.GetText(a.objectOf(item), "metadata", "resourceVersion"))
+		part(rawjson.GetText(a.form.Object(item), "metadata", "resourceVersion"))
 	}
 	for _, m := range a.missing {
 		part(m.Name, string(m.Reason))
@@ -87,7 +88,7 @@ func (a *Answer) tag() string {
 }
 
 // columnsOrNone returns the columns of the Table: the cluster alone, where no cluster has a row.
-func (a *Answer) columnsOrNone() string { return cmp.Or(a.found.columns, columns{}.shown()) }
+func (a *Answer) columnsOrNone() string { return cmp.Or(a.found.columns, row.Columns{}.Shown()) }
 
 // text is {items,totalItems,facets,next,resourceVersion,clusters}.
 func (a *Answer) text() []byte {
@@ -96,7 +97,7 @@ func (a *Answer) text() []byte {
 		n += len(item) + 1
 	}
 	b, items := append(make([]byte, 0, n), '{'), `,"items":[`
-	if a.table {
+	if a.form.Table {
 		b = append(append(b, `"kind":"Table","apiVersion":"meta.k8s.io/v1","columnDefinitions":`...), a.columnsOrNone()...)
 		b, items = append(b, ','), `,"rows":[`
 	}

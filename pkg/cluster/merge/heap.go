@@ -3,7 +3,7 @@ package merge
 import "container/heap"
 
 // merge returns the first rows of several clusters' after skip of them, at most limit. No cluster's rows are read further than that.
-func merge(o *order, of [][]row, skip, limit int) []row {
+func merge(o *order, of [][]key, skip, limit int) []key {
 	h := &heads{order: o}
 	for _, rows := range of {
 		if len(rows) > 0 {
@@ -11,7 +11,7 @@ func merge(o *order, of [][]row, skip, limit int) []row {
 		}
 	}
 	heap.Init(h)
-	var out []row
+	var out []key
 	for len(h.of) > 0 && len(out) < limit {
 		if skip > 0 {
 			skip--
@@ -30,7 +30,7 @@ func merge(o *order, of [][]row, skip, limit int) []row {
 // heads is a heap of clusters' rows by the first of them.
 type heads struct {
 	order *order
-	of    [][]row
+	of    [][]key
 }
 
 // Len implements heap.Interface.
@@ -43,7 +43,7 @@ func (h *heads) Less(i, j int) bool { return h.order.compare(&h.of[i][0], &h.of[
 func (h *heads) Swap(i, j int) { h.of[i], h.of[j] = h.of[j], h.of[i] }
 
 // Push implements heap.Interface.
-func (h *heads) Push(x any) { h.of = append(h.of, x.([]row)) }
+func (h *heads) Push(x any) { h.of = append(h.of, x.([]key)) }
 
 // Pop implements heap.Interface.
 func (h *heads) Pop() any {

@@ -25,7 +25,7 @@ type keys struct {
 	version      string
 	facets       map[string]map[string]int
 	others       map[string]int
-	rows         []row
+	rows         []key
 }
 
 // span is which rows of a cluster are asked for.
@@ -83,17 +83,17 @@ func (l *list) readKeys(text string, source int, at span) (*keys, error) {
 		!isVersion(out.version) {
 		return nil, faulty()
 	}
-	out.total, out.rows = *in.TotalItems, make([]row, len(*in.Rows))
+	out.total, out.rows = *in.TotalItems, make([]key, len(*in.Rows))
 	for i, r := range *in.Rows {
 		if len(r) != 5 {
 			return nil, faulty()
 		}
-		key, err := base64.RawStdEncoding.DecodeString(r[0])
-		out.rows[i] = row{key: string(key), namespace: r[1], name: r[2], uid: r[3], version: r[4], source: source}
+		value, err := base64.RawStdEncoding.DecodeString(r[0])
+		out.rows[i] = key{value: string(value), namespace: r[1], name: r[2], uid: r[3], version: r[4], source: source}
 		this := &out.rows[i]
-		this.head = l.order.headOf(this.key)
+		this.head = l.order.headOf(this.value)
 		switch {
-		case err != nil, this.head < 0, len(key) > query.MaxKey, this.name == "", this.uid == "",
+		case err != nil, this.head < 0, len(value) > query.MaxKey, this.name == "", this.uid == "",
 			max(len(this.name), len(this.namespace), len(this.uid), len(this.version)) > maxName:
 			return nil, faulty()
 		case i > 0 && l.order.compare(&out.rows[i-1], this) >= 0: // out of order, or twice
@@ -106,8 +106,8 @@ func (l *list) readKeys(text string, source int, at span) (*keys, error) {
 }
 
 // follows reports whether a row is where a page may begin that was asked for from a position on.
-func (l *list) follows(at *query.Cursor, r *row) bool {
-	c := at.Compare(r.key, r.namespace, r.name)
+func (l *list) follows(at *query.Cursor, r *key) bool {
+	c := at.Compare(r.value, r.namespace, r.name)
 	if !l.order.ascending {
 		c = -c
 	}

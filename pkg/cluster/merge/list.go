@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"kapis.dev/ks-apiserver/pkg/cluster/merge/row"
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
@@ -48,7 +49,7 @@ type list struct {
 	// out says of each source why it is not in the answer, nil where it is.
 	out []*outcome
 	// columns are those of each source's Table, and own is the index of this cluster, -1 for none.
-	columns []columns
+	columns []row.Columns
 	own     int
 }
 
@@ -59,7 +60,7 @@ func (q *List) Answer(ctx context.Context, o *Options) (*Answer, error) {
 		return nil, err
 	}
 	l := &list{Options: o, sources: q.Sources, header: q.Header, order: o.order, versions: seen, now: q.Now,
-		out: make([]*outcome, len(q.Sources)), columns: make([]columns, len(q.Sources)),
+		out: make([]*outcome, len(q.Sources)), columns: make([]row.Columns, len(q.Sources)),
 		own: slices.IndexFunc(q.Sources, func(s Source) bool { return s.Own })}
 	sum := o.sum(q.Path)
 	var from *position
@@ -128,7 +129,7 @@ func (l *list) outcome(source int) *outcome {
 type found struct {
 	total  int
 	more   bool
-	rows   []row
+	rows   []key
 	items  []string
 	of     []*keys // what each source said first, nil where it is missing
 	seen   versions
@@ -149,7 +150,7 @@ func (l *list) page(ctx context.Context, from *position) (*found, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	rows, left := make([][]row, len(l.sources)), -skip
+	rows, left := make([][]key, len(l.sources)), -skip
 	for i, k := range p.of {
 		if k != nil && l.out[i] == nil {
 			p.total += k.total
@@ -198,7 +199,7 @@ func (l *list) first(ctx context.Context, p *found, at func(source int) span) er
 func (l *list) atOffset(ctx context.Context, offset int, p *found) error {
 	_ = l.first(ctx, p, func(int) span { return span{limit: samples} })
 	at, total := make([]bounds, len(l.sources)), 0
-	of, every := make([][]row, len(l.sources)), make([]int, len(l.sources))
+	of, every := make([][]key, len(l.sources)), make([]int, len(l.sources))
 	for i, k := range p.of {
 		if k == nil || l.out[i] != nil {
 			continue
@@ -257,7 +258,7 @@ func (l *list) objects(ctx context.Context, p *found) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	of := make([][]row, len(l.sources))
+	of := make([][]key, len(l.sources))
 	for _, r := range p.rows {
 		of[r.source] = append(of[r.source], r)
 	}
@@ -271,8 +272,8 @@ func (l *list) objects(ctx context.Context, p *found) error {
 	if failed {
 		return errAgain
 	}
-	bytes, shown := 0, common(l.columns, l.own)
-	p.columns = shown.shown()
+	bytes, shown := 0, row.Common(l.columns, l.own)
+	p.columns = shown.Shown()
 	for _, r := range p.rows {
 		item := got[r.source][r.uid]
 		if item == "" {
@@ -282,8 +283,8 @@ func (l *list) objects(ctx context.Context, p *found) error {
 			return status.Errorf(http.StatusRequestEntityTooLarge,
 				"the page has more than %d bytes: ask for a shorter one with limit, or for parts of objects with fields", mostBytes)
 		}
-		if l.table {
-			item = l.columns[r.source].as(shown, item)
+		if l.form.Table {
+			item = l.columns[r.source].As(shown, item)
 		}
 		p.items = append(p.items, item)
 	}
@@ -313,7 +314,8 @@ func (l *list) answer(q *List, p *found, sum string) (*Answer, error) {
 	a.asked = len(l.sources)
 	if p.more {
 		last := &p.rows[len(p.rows)-1]
-		a.next = (&position{Key: []byte(last.key), Namespace: last.namespace, Name: last.name, Cluster: l.sources[last.source].Name, Query: sum}).String()
+		at := position{Key: []byte(last.value), Namespace: last.namespace, Name: last.name, Cluster: l.order.names[last.source], Query: sum}
+		a.next = at.String()
 	}
 	switch {
 	case l.requireAll && len(a.missing) > 0:
@@ -321,7 +323,7 @@ func (l *list) answer(q *List, p *found, sum string) (*Answer, error) {
 			len(a.missing), a.asked, a.missing[0].Name, a.missing[0].Reason)
 	case a.answered+absent > 0 && (a.answered > 0 || len(a.missing) > 0):
 		return a, nil
-	case none != nil && len(a.missing) == 0, none != nil && slices.ContainsFunc(l.out, func(o *outcome) bool { return o != nil && o.invalid() }):
+	case none != nil && (len(a.missing) == 0 || slices.ContainsFunc(l.out, (*outcome).invalid)):
 		return nil, none
 	case len(a.missing) > 0:
 		return nil, unavailable("none of %d clusters answers, the first one is %q (%s)", a.asked, a.missing[0].Name, a.missing[0].Reason)

@@ -83,7 +83,8 @@ func (m *member) serve(w http.ResponseWriter, v url.Values, h http.Header) {
 	var all []keyed
 	phases := map[string]int{}
 	for _, o := range m.objects {
-		if selector != nil && !selector.Matches(labels.Set{"phase": o.phase}) || v.Has("names") && !slices.Contains(strings.Split(v.Get("names"), ","), o.name) {
+		if selector != nil && !selector.Matches(labels.Set{"phase": o.phase}) ||
+			v.Has("names") && !slices.Contains(strings.Split(v.Get("names"), ","), o.name) {
 			continue
 		}
 		k := ""
@@ -310,7 +311,8 @@ func TestPagesPartitionAsOneList(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		members := random(r, 1+r.IntN(9), []int{3, 40, 150}[r.IntN(3)])
 		all := sources(members)
-		for _, sortBy := range []string{"", "name", "namespace,name", "cluster,name", ".status.phase,cluster,.spec.priority", ".status.phase,.spec.priority,cluster"} {
+		for _, sortBy := range []string{"", "name", "namespace,name", "cluster,name", ".status.phase,cluster,.spec.priority",
+			".status.phase,.spec.priority,cluster"} {
 			for _, ascending := range []string{"true", "false"} {
 				v := url.Values{"sortBy": {sortBy}, "ascending": {ascending}, "labelSelector": {[]string{"", "phase=Running"}[r.IntN(2)]}}
 				want := model(members, v)
@@ -351,7 +353,8 @@ func TestADeepPageCostsLittle(t *testing.T) {
 	members := random(r, 5, 0)
 	for _, m := range members {
 		for i := range 1500 {
-			m.objects = append(m.objects, object{namespace: "n", name: fmt.Sprintf("p-%d", i), priority: r.IntN(9), version: 1, uid: fmt.Sprintf("%s-%d", m.name, i)})
+			m.objects = append(m.objects, object{namespace: "n", name: fmt.Sprintf("p-%d", i), priority: r.IntN(9), version: 1,
+				uid: fmt.Sprintf("%s-%d", m.name, i)})
 		}
 	}
 	all, v := sources(members), url.Values{"limit": {"10"}, "memberTimeout": {"10s"}}
@@ -390,6 +393,13 @@ func TestFacetsAreAddedUp(t *testing.T) {
 	}
 }
 
+// Pieces of answers.
+const (
+	failure = `{"kind":"Status","status":"Failure",`
+	x       = `"metadata":{"name":"x","namespace":"a","uid":"u"}`
+	twice   = `"annotations":{"kapis.dev/cluster":"c","kapis.dev\/cluster":"c00"}`
+)
+
 func writes(code int, media, text string) func(url.Values, http.ResponseWriter) bool {
 	return func(_ url.Values, w http.ResponseWriter) bool {
 		w.Header().Set("Content-Type", media)
@@ -402,7 +412,8 @@ func writes(code int, media, text string) func(url.Values, http.ResponseWriter) 
 // onlyRows answers for keys, and as it should for objects.
 func onlyRows(rows string) func(url.Values, http.ResponseWriter) bool {
 	return func(v url.Values, w http.ResponseWriter) bool {
-		return v.Get("view") == "keys" && writes(200, "application/json", `{"totalItems":9,"start":0,"metadata":{"resourceVersion":"1"},"rows":[`+rows+`]}`)(v, w)
+		text := `{"totalItems":9,"start":0,"metadata":{"resourceVersion":"1"},"rows":[` + rows + `]}`
+		return v.Get("view") == "keys" && writes(200, "application/json", text)(v, w)
 	}
 }
 
@@ -440,20 +451,21 @@ func TestWhatOneClusterAnswersSpoilsNothing(t *testing.T) {
 		"a row of four":             {onlyRows(`["AQ","a","b","c"]`), merge.Faulty},
 		"a row without a UID":       {onlyRows(row(1, "x", "")), merge.Faulty},
 		"no rows":                   {writes(200, "application/json", `{"items":[]}`), merge.Unsupported},
-		"an unknown view":           {writes(400, "application/json", `{"kind":"Status","status":"Failure","code":400,"details":{"causes":[{"field":"view"}]}}`), merge.Unsupported},
+		"an unknown view":           {writes(400, "application/json", failure+`"code":400,"details":{"causes":[{"field":"view"}]}}`), merge.Unsupported},
 		"nothing in time":           {func(url.Values, http.ResponseWriter) bool { time.Sleep(2 * time.Second); return true }, merge.Timeout},
 		"unreachable":               {writes(503, "application/json", `{"kind":"Status","status":"Failure","reason":"ClusterUnreachable"}`), merge.Unreachable},
 		"other objects' UIDs":       {items(`{"metadata":{"name":"other","namespace":"a","uid":"u"}}`), merge.Faulty},
-		"metadata twice":            {items(`{"metadata":{"name":"x","namespace":"a","uid":"u"},"metadata":{"annotations":{"kapis.dev/cluster":"c00"}}}`), merge.Faulty},
-		"metadata in capitals":      {items(`{"metadata":{"name":"x","namespace":"a","uid":"u"},"METADATA":{"annotations":{"kapis.dev/cluster":"c00"}}}`), merge.Faulty},
-		"the annotation twice":      {items(`{"metadata":{"name":"x","namespace":"a","uid":"u","annotations":{"kapis.dev/cluster":"c","kapis.dev\/cluster":"c00"}}}`), merge.Faulty},
+		"metadata twice":            {items(`{` + x + `,"metadata":{"annotations":{"kapis.dev/cluster":"c00"}}}`), merge.Faulty},
+		"metadata in capitals":      {items(`{` + x + `,"METADATA":{"annotations":{"kapis.dev/cluster":"c00"}}}`), merge.Faulty},
+		"the annotation twice":      {items(`{"metadata":{"name":"x","namespace":"a","uid":"u",` + twice + `}}`), merge.Faulty},
 		"annotations that are none": {items(`{"metadata":{"name":"x","namespace":"a","uid":"u","annotations":null}}`), merge.Faulty},
 		"items that are no JSON":    {items(`{"metadata":{`), merge.Faulty},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bad := &member{name: "zz", answer: c.answer}
 			got := must(t, append(sources(good), bad.source()), v)
-			if len(got.Clusters.Missing) != 1 || got.Clusters.Missing[0].Name != "zz" || got.Clusters.Missing[0].Reason != c.reason || got.header.Get(merge.HeaderMissing) != "zz" {
+			if len(got.Clusters.Missing) != 1 || got.Clusters.Missing[0].Name != "zz" ||
+				got.Clusters.Missing[0].Reason != c.reason || got.header.Get(merge.HeaderMissing) != "zz" {
 				t.Errorf("missing are %+v, want zz: %s", got.Clusters, c.reason)
 			}
 			if !slices.Equal(got.ids(), want.ids()) || got.TotalItems != want.TotalItems || got.Clusters.Answered != 3 || got.Clusters.Asked != 4 {
@@ -473,7 +485,7 @@ func TestWhatOneClusterAnswersSpoilsNothing(t *testing.T) {
 func TestNothingOfAClusterLogsAnybodyOut(t *testing.T) {
 	good := random(rand.New(rand.NewPCG(6, 1)), 2, 9)
 	for _, code := range []int{401, 403, 511} {
-		m := &member{name: "zz", answer: writes(code, "application/json", `{"kind":"Status","status":"Failure","reason":"Unauthorized","code":401,"message":"go"}`)}
+		m := &member{name: "zz", answer: writes(code, "application/json", failure+`"reason":"Unauthorized","code":401,"message":"go"}`)}
 		_, err := ask(t, []merge.Source{m.source()}, nil)
 		if !apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
 			t.Errorf("%d: %v", code, err)
@@ -503,7 +515,7 @@ func TestADeadClusterIsNotAsked(t *testing.T) {
 func TestBadParametersAreRefused(t *testing.T) {
 	members := random(rand.New(rand.NewPCG(6, 1)), 2, 9)
 	for _, m := range members {
-		m.answer = writes(400, "application/json", `{"kind":"Status","status":"Failure","code":400,"message":"no such key","details":{"causes":[{"field":"sortBy"}]}}`)
+		m.answer = writes(400, "application/json", failure+`"code":400,"message":"no such key","details":{"causes":[{"field":"sortBy"}]}}`)
 	}
 	if _, err := ask(t, sources(members), url.Values{"sortBy": {"x"}}); !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "no such key") {
 		t.Errorf("%v", err)
@@ -521,7 +533,8 @@ func TestBadParametersAreRefused(t *testing.T) {
 func TestANextIsOfOneQuery(t *testing.T) {
 	all := sources(random(rand.New(rand.NewPCG(9, 1)), 3, 60))
 	next := must(t, all, url.Values{"limit": {"3"}}).Next
-	for _, v := range []url.Values{{"sortBy": {"name"}}, {"ascending": {"true"}}, {"labelSelector": {"phase=Running"}}, {"clusters": {"c00"}}, {"sortBy": {"cluster"}}} {
+	for _, v := range []url.Values{{"sortBy": {"name"}}, {"ascending": {"true"}}, {"labelSelector": {"phase=Running"}}, {"clusters": {"c00"}},
+		{"sortBy": {"cluster"}}} {
 		if _, err := ask(t, all, with(v, "next", next)); !apierrors.IsBadRequest(err) {
 			t.Errorf("%v: %v", v, err)
 		}

@@ -36,7 +36,7 @@ func (q *List) Live(ctx context.Context, o *Options, pages func(context.Context)
 		return nil, query.Invalid("limit", "", "at most 500 items on a live page: watch=true follows any number")
 	}
 	only := *o
-	only.limited, only.table, only.next, only.version = false, false, "", ""
+	only.limited, only.form.Table, only.next, only.version = false, false, "", ""
 	w, err := q.Watch(&only, "")
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (l *Live) message(a *Answer, whole bool) string {
 	b = rawjson.AppendString(append(b, `,"resourceVersion":`...), a.seen.String())
 	b = append(append(b, `,"clusters":`...), a.clusters()...)
 	if whole {
-		if l.options.table {
+		if l.options.form.Table {
 			b = append(append(b, `,"columnDefinitions":`...), a.columnsOrNone()...)
 		}
 		b = append(b, `,"items":[`...)
@@ -181,10 +181,10 @@ func (l *Live) message(a *Answer, whole bool) string {
 
 // identity returns the members that identify an item that has left the page.
 func (a *Answer) identity(i int) string {
-	metadata := rawjson.Get(a.objectOf(a.items[i]), "metadata")
+	metadata := rawjson.Get(a.form.Object(a.items[i]), "metadata")
 	b := []byte(`{"metadata":{"annotations":{`)
-	b = rawjson.AppendString(append(rawjson.AppendString(b, AnnotationCluster), ':'), rawjson.Text(rawjson.Get(rawjson.Get(metadata, "annotations"),
-		AnnotationCluster)))
+	cluster := rawjson.GetText(rawjson.Get(metadata, "annotations"), AnnotationCluster)
+	b = rawjson.AppendString(append(rawjson.AppendString(b, AnnotationCluster), ':'), cluster)
 	b = append(b, '}')
 	for _, name := range []string{"name", "namespace", "uid"} {
 		if value := rawjson.GetText(metadata, name); value != "" {
@@ -199,7 +199,7 @@ func (a *Answer) identity(i int) string {
 func (a *Answer) itemKeys() []string {
 	out := make([]string, len(a.items))
 	for i, item := range a.items {
-		metadata := rawjson.Get(a.objectOf(item), "metadata")
+		metadata := rawjson.Get(a.form.Object(item), "metadata")
 		out[i] = rawjson.Text(rawjson.Get(rawjson.Get(metadata, "annotations"), AnnotationCluster)) + "/" + rawjson.GetText(metadata, "uid")
 	}
 	return out

@@ -13,9 +13,9 @@ type bounds struct{ low, high int }
 //
 // A sample is among the first offset rows exactly where fewer rows than that come before it, and each cluster's share of these may be taken
 // as within its bounds. Of another cluster it is known between which of its samples that share is.
-func narrow(o *order, of [][]row, every []int, at []bounds, offset int) []bounds {
+func narrow(o *order, of [][]key, every []int, at []bounds, offset int) []bounds {
 	type sample struct {
-		*row
+		*key
 		rank int
 	}
 	var all []sample
@@ -32,7 +32,7 @@ func narrow(o *order, of [][]row, every []int, at []bounds, offset int) []bounds
 		}
 		least, most = least+low[i], most+high[i]
 	}
-	slices.SortFunc(all, func(a, b sample) int { return o.compare(a.row, b.row) })
+	slices.SortFunc(all, func(a, b sample) int { return o.compare(a.key, b.key) })
 	out := slices.Clone(at)
 	for _, s := range all {
 		i := s.source

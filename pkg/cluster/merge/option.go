@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"kapis.dev/ks-apiserver/pkg/cluster/merge/row"
 	"kapis.dev/ks-apiserver/pkg/query"
 )
 
@@ -38,7 +39,7 @@ type Options struct {
 	byCluster  bool
 	live       bool
 	limited    bool
-	table      bool
+	form       row.Form
 	values     url.Values
 	version    string
 }
@@ -65,6 +66,14 @@ func ParseOptions(values url.Values) (*Options, error) {
 		}
 	}
 	return o, nil
+}
+
+// AsTable has the answer be a Table of Kubernetes, whose first column is the cluster.
+func (o *Options) AsTable() {
+	o.form.Table = true
+	if o.values.Get("includeObject") == "None" { // rows are told apart by their objects
+		o.values.Del("includeObject")
+	}
 }
 
 // Live reports whether the page is to be kept up to date.

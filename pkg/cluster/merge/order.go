@@ -49,10 +49,10 @@ func skipValues(key string, n int) int {
 	return at
 }
 
-// row is an object of a cluster, as far as its place in the order and its version.
-type row struct {
-	key, namespace, name, uid, version string
-	source                             int
+// key is an object of a cluster, as far as its place in the order and its version.
+type key struct {
+	value, namespace, name, uid, version string
+	source                               int
 	// head is how many bytes of the key come before the cluster: all of it, where the cluster is no sort key.
 	head int
 }
@@ -66,13 +66,14 @@ type order struct {
 }
 
 // compare orders rows as they are read. No two rows of answers that were judged are equal.
-func (o *order) compare(a, b *row) int {
-	c := strings.Compare(a.key[:a.head], b.key[:b.head])
+func (o *order) compare(a, b *key) int {
+	c := strings.Compare(a.value[:a.head], b.value[:b.head])
 	if c == 0 && o.cluster >= 0 && a.source != b.source {
 		c = strings.Compare(o.names[a.source], o.names[b.source])
 	}
 	if c == 0 {
-		c = cmp.Or(strings.Compare(a.key[a.head:], b.key[b.head:]), strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
+		c = cmp.Or(strings.Compare(a.value[a.head:], b.value[b.head:]), strings.Compare(a.namespace, b.namespace),
+			strings.Compare(a.name, b.name))
 	}
 	if c == 0 && a.source != b.source {
 		c = strings.Compare(o.names[a.source], o.names[b.source])
@@ -83,7 +84,7 @@ func (o *order) compare(a, b *row) int {
 	return c
 }
 
-// headOf returns row.head, -1 for a key that is malformed.
+// headOf returns key.head, -1 for a key that is malformed.
 func (o *order) headOf(key string) int {
 	if o.cluster < 0 {
 		return len(key)

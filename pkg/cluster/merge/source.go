@@ -151,7 +151,7 @@ func refused(resp *http.Response) error {
 
 // invalid reports whether a cluster found fault with a parameter that is the client's own.
 func (o *outcome) invalid() bool {
-	if o.status == nil || o.status.ErrStatus.Code != http.StatusBadRequest || o.status.ErrStatus.Details == nil {
+	if o == nil || o.status == nil || o.status.ErrStatus.Code != http.StatusBadRequest || o.status.ErrStatus.Details == nil {
 		return false
 	}
 	own := []string{"view", "cursor", "offset", "every"}

@@ -14,6 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"kapis.dev/ks-apiserver/pkg/cluster/merge/row"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/stream"
@@ -54,7 +55,7 @@ type Watch struct {
 	follows  map[string]*followed
 	kind     string // members of a bookmark, as objects of the clusters have them
 	said     string // the last bookmark
-	columns  columns
+	columns  row.Columns
 }
 
 // followed is a cluster whose stream is read.
@@ -79,7 +80,8 @@ func (q *List) Watch(o *Options, after string) (*Watch, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Watch{options: o, header: q.Header, values: url.Values{}, versions: seen, follows: map[string]*followed{}, messages: make(chan message)}
+	w := &Watch{options: o, header: q.Header, values: url.Values{}, versions: seen, follows: map[string]*followed{},
+		messages: make(chan message)}
 	for k, values := range v {
 		w.values[k] = values
 	}
@@ -219,7 +221,8 @@ func (w *Watch) handle(_ context.Context, m message, out *stream.Writer) error {
 	case m.expired:
 		delete(w.versions, sumOf(m.source))
 		if !w.reset {
-			return apierrors.NewResourceExpired("the changes of the cluster " + m.source.Name + " since the resource version are not kept any more: list again")
+			return apierrors.NewResourceExpired("the changes of the cluster " + m.source.Name +
+				" since the resource version are not kept any more: list again")
 		}
 		f.resets = true
 		w.bookmark(out, AnnotationResetBegins, m.source.Name)
@@ -245,17 +248,18 @@ func (w *Watch) handle(_ context.Context, m message, out *stream.Writer) error {
 
 // object returns the object of an event: an object, or a Table of one row, of which the first has the columns of all.
 func (w *Watch) object(m message) string {
-	if !w.options.table {
+	if !w.options.form.Table {
 		w.seeKind(m.object)
 		return m.object
 	}
 	shown := "null"
-	if w.columns.text == "" && m.columns.text != "" {
+	if w.columns.None() && !m.columns.None() {
 		w.columns = m.columns
-		shown = w.columns.shown()
+		shown = w.columns.Shown()
 		w.kind = `"kind":"Table","apiVersion":"meta.k8s.io/v1",`
 	}
-	return `{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{},"columnDefinitions":` + shown + `,"rows":[` + m.columns.as(w.columns, m.object) + `]}`
+	return `{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{},"columnDefinitions":` + shown + `,"rows":[` +
+		m.columns.As(w.columns, m.object) + `]}`
 }
 
 // seeKind remembers the kind of the objects, which bookmarks have.

@@ -66,7 +66,8 @@ func event(typ, name, id string) string {
 	if id != "" {
 		id = "id: " + id + "\n"
 	}
-	return fmt.Sprintf("event: %s\n%sdata: {\"type\":%q,\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":%q,\"uid\":\"u-%s\"}}}\n\n", typ, id, typ,
+	return fmt.Sprintf("event: %s\n%sdata: {\"type\":%q,\"object\":{\"kind\":\"Pod\","+
+		"\"apiVersion\":\"v1\",\"metadata\":{\"name\":%q,\"uid\":\"u-%s\"}}}\n\n", typ, id, typ,
 		name, name)
 }
 

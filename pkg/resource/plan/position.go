@@ -18,8 +18,8 @@ func createdValue(r *index.Ref) SortValue {
 	return SortValue{class: classTime, number: float64(r.Created)}
 }
 
-// append appends the value as bytes that compare as values do. No value's bytes are the beginning of another's, so that the bytes of several
-// values compare as the first that differ.
+// append appends the value as bytes that compare as values do. No value's bytes are the beginning of another's, so that the bytes of
+// several values compare as the first that differ.
 func (a SortValue) append(dst []byte) []byte {
 	dst = append(dst, a.class)
 	switch a.class {

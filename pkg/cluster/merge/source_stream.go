@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/cluster/merge/row"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 )
 
@@ -30,7 +31,7 @@ type message struct {
 	// typ and object are those of an event, "" for none.
 	typ, object string
 	// columns are those of the object, which is a row of a Table.
-	columns columns
+	columns row.Columns
 	// version is up to which everything was told, "" where that is not known.
 	version string
 	// lost says why there is no stream any more, and expired that the changes since the version are not known any more.
@@ -44,7 +45,7 @@ type follower struct {
 	parameters url.Values
 	header     http.Header
 	options    *Options
-	columns    columns // of the stream
+	columns    row.Columns // of the stream
 	version    string
 	to         chan<- message
 }
@@ -59,7 +60,10 @@ func (f *follower) run(ctx context.Context) {
 			return
 		}
 		var o *outcome
-		if errors.As(err, &o) && !f.send(ctx, message{lost: o}) {
+		if err != nil && !errors.As(err, &o) {
+			o = &outcome{reason: Faulty}
+		}
+		if o != nil && !f.send(ctx, message{lost: o}) {
 			return
 		}
 		if pause = min(2*pause, maxPause); err == nil || time.Since(began) > maxPause {
@@ -99,8 +103,8 @@ func (f *follower) stream(ctx context.Context) error {
 	}
 	h := f.header.Clone()
 	h.Set("Accept", eventStream)
-	if f.options.table {
-		h.Set("Accept", eventStream+","+acceptTable)
+	if f.options.form.Table {
+		h.Set("Accept", eventStream+","+row.AcceptTable)
 	}
 	resp, err := f.source.Ask(ctx, v, h)
 	if err != nil {
@@ -113,7 +117,8 @@ func (f *follower) stream(ctx context.Context) error {
 	if resp.StatusCode != http.StatusOK {
 		return refused(resp)
 	}
-	if media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || media != eventStream || resp.Header.Get("Content-Encoding") != "" {
+	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err != nil || media != eventStream || resp.Header.Get("Content-Encoding") != "" {
 		return faulty()
 	}
 	r := &eventReader{r: bufio.NewReaderSize(resp.Body, 16<<10)}
@@ -149,21 +154,21 @@ func (f *follower) event(ctx context.Context, e event) error {
 		if !rawjson.Valid(e.data, maxDepth) {
 			return faulty()
 		}
-		typ, err := only(e.data, "type")
+		typ, err := row.Only(e.data, "type")
 		if err != nil {
 			return err
 		}
-		object, err := only(e.data, "object")
+		object, err := row.Only(e.data, "object")
 		if err != nil {
 			return err
 		}
 		switch m.typ = rawjson.Text(typ); m.typ {
 		case "ADDED", "MODIFIED", "DELETED":
-			var of columns
-			if m.object, of, err = f.options.eventOf(object, f.source.Name); err != nil {
+			var of row.Columns
+			if m.object, of, err = f.options.form.Event(object, f.source.Name); err != nil {
 				return err
 			}
-			if of.text != "" {
+			if !of.None() {
 				f.columns = of
 			}
 			m.columns = f.columns

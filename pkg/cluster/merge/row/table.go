@@ -1,4 +1,4 @@
-package merge
+package row
 
 import (
 	"slices"
@@ -10,41 +10,39 @@ import (
 // columnCluster is the first column of a Table over clusters.
 const columnCluster = `{"name":"Cluster","type":"string","format":"","description":"The cluster that the object is of","priority":0}`
 
-// acceptTable asks a cluster for a Table.
-const acceptTable = "application/json;as=Table;g=meta.k8s.io;v=v1"
+// AcceptTable asks a cluster for a Table.
+const AcceptTable = "application/json;as=Table;g=meta.k8s.io;v=v1"
 
-// AsTable has the answer be a Table of Kubernetes, whose first column is the cluster.
-func (o *Options) AsTable() {
-	o.table = true
-	if o.values.Get("includeObject") == "None" { // rows are told apart by their objects
-		o.values.Del("includeObject")
-	}
+// Form is how items are sent.
+type Form struct {
+	// Table says that they are rows of Tables.
+	Table bool
 }
 
-// identify reads which object an item, or a row of a Table, is.
-func (o *Options) identify(item string) (identity, error) {
-	if !o.table {
+// Identify reads which object an item, or a row of a Table, is.
+func (f Form) Identify(item string) (Identity, error) {
+	if !f.Table {
 		return identify(item)
 	}
-	object, err := only(item, "object")
+	object, err := Only(item, "object")
 	if err != nil {
-		return identity{}, err
+		return Identity{}, err
 	}
 	return identify(object)
 }
 
-// ofCluster returns an item, or a row of a Table, that says of which cluster it is.
-func (o *Options) ofCluster(item, cluster string) (string, error) {
-	if !o.table {
+// OfCluster returns an item, or a row of a Table, that says of which cluster it is.
+func (f Form) OfCluster(item, cluster string) (string, error) {
+	if !f.Table {
 		return ofCluster(item, cluster)
 	}
-	object, err := only(item, "object")
+	object, err := Only(item, "object")
 	if err != nil {
 		return "", err
 	}
-	cells, err := only(item, "cells")
+	cells, err := Only(item, "cells")
 	if err != nil || !strings.HasPrefix(cells, "[") {
-		return "", faulty()
+		return "", ErrFaulty
 	}
 	if object, err = ofCluster(object, cluster); err != nil {
 		return "", err
@@ -52,9 +50,9 @@ func (o *Options) ofCluster(item, cluster string) (string, error) {
 	return `{"cells":` + first(string(rawjson.AppendString(nil, cluster)), cells) + `,"object":` + object + `}`, nil
 }
 
-// objectOf returns the object of an item, or of a row of a Table.
-func (o *Options) objectOf(item string) string {
-	if !o.table {
+// Object returns the object of an item, or of a row of a Table.
+func (f Form) Object(item string) string {
+	if !f.Table {
 		return item
 	}
 	return rawjson.Get(item, "object")
@@ -69,8 +67,8 @@ func first(element, list string) string {
 	return "[" + element + rest + "]"
 }
 
-// columns are those of one cluster's Table.
-type columns struct {
+// Columns are those of one cluster's Table.
+type Columns struct {
 	text  string // as the cluster sent them
 	names []string
 }
@@ -78,36 +76,39 @@ type columns struct {
 // maxColumns bounds the columns of a Table.
 const maxColumns = 200
 
-// columnsOf returns the columns of a cluster's Table, without names where it has none.
-func columnsOf(table string) (columns, error) {
-	text, err := only(table, "columnDefinitions")
+// ColumnsOf returns the columns of a cluster's Table, without names where it has none.
+func ColumnsOf(table string) (Columns, error) {
+	text, err := Only(table, "columnDefinitions")
 	switch {
 	case err != nil:
-		return columns{}, err
+		return Columns{}, err
 	case text == "" || text == "null":
-		return columns{}, nil
+		return Columns{}, nil
 	}
-	out := columns{text: text}
+	out := Columns{text: text}
 	for all := rawjson.Array(text); all.Next(); {
 		name := rawjson.GetText(all.Value, "name")
 		if name == "" || len(name) > maxName || len(out.names) >= maxColumns {
-			return columns{}, faulty()
+			return Columns{}, ErrFaulty
 		}
 		out.names = append(out.names, name)
 	}
 	return out, nil
 }
 
-// shown returns the columns of an answer: the cluster comes first.
-func (c columns) shown() string {
+// None reports whether there are none.
+func (c Columns) None() bool { return c.text == "" }
+
+// Shown returns the columns of an answer: the cluster comes first.
+func (c Columns) Shown() string {
 	if c.text == "" {
 		return "[" + columnCluster + "]"
 	}
 	return first(columnCluster, c.text)
 }
 
-// as returns a row of a Table with columns c as one of a Table with others: by the names of columns, and null where it has none.
-func (c columns) as(other columns, row string) string {
+// As returns a row of a Table with columns c as one of a Table with others: by the names of columns, and null where it has none.
+func (c Columns) As(other Columns, row string) string {
 	if c.text == other.text {
 		return row
 	}
@@ -129,9 +130,9 @@ func (c columns) as(other columns, row string) string {
 	return string(append(append(append(out, `],"object":`...), rawjson.Get(row, "object")...), '}'))
 }
 
-// common returns the columns that a Table over clusters has: those of this cluster, or else those of most others. No cluster that has others
-// is left out for it.
-func common(all []columns, own int) (out columns) {
+// Common returns the columns that a Table over clusters has: those of this cluster, or else those of most others. No cluster that has
+// others is left out for it.
+func Common(all []Columns, own int) (out Columns) {
 	if own >= 0 && all[own].text != "" {
 		return all[own]
 	}
@@ -147,17 +148,17 @@ func common(all []columns, own int) (out columns) {
 	return out
 }
 
-// eventOf returns the object of an event, as it is sent: with its cluster. A Table has one row, and columns in the first event of a stream.
-func (o *Options) eventOf(object, cluster string) (text string, of columns, err error) {
-	if !o.table {
+// Event returns the object of an event, as it is sent: with its cluster. A Table has one row, and columns in the first event of a stream.
+func (f Form) Event(object, cluster string) (text string, of Columns, err error) {
+	if !f.Table {
 		id, err := identify(object)
-		if err != nil || id.name == "" {
-			return "", of, faulty()
+		if err != nil || id.Name == "" {
+			return "", of, ErrFaulty
 		}
 		text, err = ofCluster(object, cluster)
 		return text, of, err
 	}
-	rows, err := only(object, "rows")
+	rows, err := Only(object, "rows")
 	if err != nil {
 		return "", of, err
 	}
@@ -166,12 +167,12 @@ func (o *Options) eventOf(object, cluster string) (text string, of columns, err 
 	for all := rawjson.Array(rows); all.Next(); n++ {
 		row = all.Value
 	}
-	if id, err := o.identify(row); err != nil || n != 1 || id.name == "" {
-		return "", of, faulty()
+	if id, err := f.Identify(row); err != nil || n != 1 || id.Name == "" {
+		return "", of, ErrFaulty
 	}
-	if of, err = columnsOf(object); err != nil {
+	if of, err = ColumnsOf(object); err != nil {
 		return "", of, err
 	}
-	text, err = o.ofCluster(row, cluster)
+	text, err = f.OfCluster(row, cluster)
 	return text, of, err
 }

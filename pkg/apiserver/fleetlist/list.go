@@ -1,8 +1,9 @@
-package fleet
+// Package fleetlist answers lists over all clusters of a fleet: which clusters a caller asks, how, and how much at once. How their answers
+// become one is in pkg/cluster/merge.
+package fleetlist
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -36,17 +37,27 @@ const (
 	watchesOfOne, membersOfOne = 10, 500
 )
 
-// isList reports whether a request is at a path of lists over all clusters.
-func isList(r *request.Info) bool {
+// Owns reports whether a request is at a path of lists over all clusters.
+func Owns(r *request.Info) bool {
 	return r != nil && r.Cluster == "" && strings.HasPrefix(r.Path, prefix+"/")
+}
+
+// Options are what lists are made of.
+type Options struct {
+	Members *cluster.Members
+	// Host is the name of this cluster, and HostLabels returns the labels of its own Cluster.
+	Host       string
+	HostLabels func(context.Context) map[string]string
+	// May decides who may enter a cluster.
+	May     authz.Authorizer
+	Streams *stream.Guard
+	Asked   *Asked
 }
 
 // lists answers lists over all clusters.
 type lists struct {
-	hub     *Hub
-	may     authz.Authorizer
-	ask     http.Handler
-	streams *stream.Guard
+	Options
+	ask http.Handler
 
 	mu       sync.Mutex
 	running  map[string]int
@@ -54,11 +65,9 @@ type lists struct {
 	total    int
 }
 
-// Lists returns what makes a handler of lists over all clusters. May decides who may enter a cluster.
-func (h *Hub) Lists(may authz.Authorizer, streams *stream.Guard) func(ask http.Handler) http.Handler {
-	return func(ask http.Handler) http.Handler {
-		return &lists{hub: h, may: may, ask: ask, streams: streams, running: map[string]int{}, followed: map[string]following{}}
-	}
+// New returns a handler of lists over all clusters, which asks each of them through ask.
+func New(o Options, ask http.Handler) http.Handler {
+	return &lists{Options: o, ask: ask, running: map[string]int{}, followed: map[string]following{}}
 }
 
 // ServeHTTP answers a list.
@@ -118,7 +127,7 @@ func (l *lists) page(ctx context.Context, u user.Info, path string, q merge.List
 	if err != nil {
 		return nil, err //nolint:wrapcheck // a Status
 	}
-	l.hub.Asked.count(q.Sources, a.Missing())
+	l.Asked.count(q.Sources, a.Missing())
 	return a, nil
 }
 
@@ -136,7 +145,7 @@ func (l *lists) watch(r *http.Request, u user.Info, q *merge.List, o *merge.Opti
 	if w.Closed, err = l.begin(r.Context(), u, clusters); err != nil {
 		return nil, err
 	}
-	return l.streams.Answer(w), nil
+	return l.Streams.Answer(w), nil
 }
 
 // live opens a live page.
@@ -151,7 +160,7 @@ func (l *lists) live(r *http.Request, u user.Info, q *merge.List, o *merge.Optio
 		closed()
 		return nil, err //nolint:wrapcheck // a Status
 	}
-	return l.streams.Answer(live.Source(clusters, closed)), nil
+	return l.Streams.Answer(live.Source(clusters, closed)), nil
 }
 
 type sources func(context.Context) ([]merge.Source, error)
@@ -166,8 +175,8 @@ func (l *lists) begin(ctx context.Context, u user.Info, clusters sources) (close
 	defer l.mu.Unlock()
 	name, n := u.GetName(), len(now)
 	if of := l.followed[name]; of.watches >= watchesOfOne || of.members+n > membersOfOne {
-		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("a user may have %d watches and live pages over all clusters, of %d streams together:"+
-			" close some, or name fewer clusters", watchesOfOne, membersOfOne), 5)
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("a user may have %d watches and live pages over all clusters, of %d streams"+
+			" together: close some, or name fewer clusters", watchesOfOne, membersOfOne), 5)
 	}
 	l.count(name, 1, n)
 	return sync.OnceFunc(func() {
@@ -201,7 +210,8 @@ func inner(r *http.Request, info *request.Info) (path, verb string, err error) {
 		return "", "", err
 	case of.Cluster != "" || !of.IsResource || of.Name != "" || of.Subresource != "" || of.Verb != "list" && of.Verb != "watch" ||
 		strings.Contains(path, "/watch/"):
-		return "", "", status.Errorf(http.StatusNotFound, "there is no list over all clusters at this path: it is /fleet and the path of a list at one")
+		return "", "", status.Errorf(http.StatusNotFound,
+			"there is no list over all clusters at this path: it is /fleet and the path of a list at one")
 	}
 	return path, of.Verb, nil
 }
@@ -245,13 +255,13 @@ func (l *lists) enter(u user.Info) (leave func(), err error) {
 func (l *lists) sources(ctx context.Context, u user.Info, path string, o *merge.Options) (out []merge.Source, refused []string, err error) {
 	wanted := func(name string) bool { return len(o.Clusters) == 0 || slices.Contains(o.Clusters, name) }
 	var found []string
-	if host := l.hub.host; wanted(host) || len(o.Clusters) > 0 && slices.Contains(o.Clusters, "host") {
+	if host := l.Host; wanted(host) || len(o.Clusters) > 0 && slices.Contains(o.Clusters, "host") {
 		found = append(found, host, "host")
-		if o.Selector == nil || o.Selector.Matches(labels.Set(l.hub.hostLabels(ctx))) {
+		if o.Selector == nil || o.Selector.Matches(labels.Set(l.HostLabels(ctx))) {
 			out = append(out, merge.Source{Name: host, Own: true, Ask: l.asking(path)})
 		}
 	}
-	for _, m := range l.hub.Members.All() {
+	for _, m := range l.Members.All() {
 		if !wanted(m.Name) {
 			continue
 		}
@@ -283,7 +293,7 @@ func (l *lists) enters(ctx context.Context, u user.Info, path string) (bool, err
 	if err != nil {
 		return false, err //nolint:wrapcheck // a Status
 	}
-	d, err := l.may.Authorize(ctx, u, info)
+	d, err := l.May.Authorize(ctx, u, info)
 	if err != nil {
 		return false, fmt.Errorf("authorize: %w", err)
 	}
@@ -293,7 +303,8 @@ func (l *lists) enters(ctx context.Context, u user.Info, path string) (bool, err
 // asking returns what sends a request for a path to its cluster.
 func (l *lists) asking(path string) func(context.Context, url.Values, http.Header) (*http.Response, error) {
 	return func(ctx context.Context, parameters url.Values, h http.Header) (*http.Response, error) {
-		r := (&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path, RawQuery: parameters.Encode()}, Header: h.Clone(), Body: http.NoBody,
+		at := &url.URL{Path: path, RawQuery: parameters.Encode()}
+		r := (&http.Request{Method: http.MethodGet, URL: at, Header: h.Clone(), Body: http.NoBody,
 			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
 		return serve(l.ask, r)
 	}
@@ -313,21 +324,4 @@ func missing(m *cluster.Member) *merge.Missing {
 		return nil
 	}
 	return out
-}
-
-// hostLabels returns the labels of this cluster's own object.
-func (h *Hub) hostLabels(ctx context.Context) map[string]string {
-	snap, err := h.caches.Snapshot(ctx, ClustersKind)
-	if err != nil {
-		return nil
-	}
-	r, found := snap.Get("", h.host)
-	if !found {
-		return nil
-	}
-	var o metav1.PartialObjectMetadata
-	if json.Unmarshal([]byte(r.JSON.String()), &o) != nil {
-		return nil
-	}
-	return o.Labels
 }

@@ -1,4 +1,4 @@
-package fleet
+package fleetlist
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
@@ -6,13 +6,14 @@ import (
 	"kapis.dev/ks-apiserver/pkg/cluster/merge"
 )
 
-// asked counts what lists over all clusters ask, and which clusters are missing from their answers.
-type asked struct{ total, missing *prometheus.CounterVec }
+// Asked counts what lists over all clusters ask, and which clusters are missing from their answers.
+type Asked struct{ total, missing *prometheus.CounterVec }
 
-var _ prometheus.Collector = (*asked)(nil)
+var _ prometheus.Collector = (*Asked)(nil)
 
-func newAsked() *asked {
-	return &asked{
+// NewAsked returns counters at zero.
+func NewAsked() *Asked {
+	return &Asked{
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ks_fleet_asked_total",
 			Help: "The lists over all clusters that were to have objects of a cluster."}, []string{"cluster"}),
 		missing: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ks_fleet_missing_total",
@@ -20,7 +21,7 @@ func newAsked() *asked {
 	}
 }
 
-func (a *asked) count(sources []merge.Source, missing []merge.Missing) {
+func (a *Asked) count(sources []merge.Source, missing []merge.Missing) {
 	for i := range sources {
 		a.total.WithLabelValues(sources[i].Name).Inc()
 	}
@@ -30,13 +31,13 @@ func (a *asked) count(sources []merge.Source, missing []merge.Missing) {
 }
 
 // Describe implements prometheus.Collector.
-func (a *asked) Describe(out chan<- *prometheus.Desc) {
+func (a *Asked) Describe(out chan<- *prometheus.Desc) {
 	a.total.Describe(out)
 	a.missing.Describe(out)
 }
 
 // Collect implements prometheus.Collector.
-func (a *asked) Collect(out chan<- prometheus.Metric) {
+func (a *Asked) Collect(out chan<- prometheus.Metric) {
 	a.total.Collect(out)
 	a.missing.Collect(out)
 }
