@@ -444,6 +444,28 @@ func TestX33ARecordThatSomebodyElseWroteUsesNobodysRights(t *testing.T) {
 			t.Errorf("%+v", last)
 		}
 	})
+	for name, reason := range map[string]helm.Reason{"of another release": helm.ReasonInvalid, "that is gone": helm.ReasonNotFound} {
+		t.Run("a removal with a record "+name, func(t *testing.T) {
+			w := newWorld(t)
+			w.applied = append(w.applied, helm.Object{APIVersion: "v1", Kind: "ConfigMap", Name: "stays"},
+				helm.Object{APIVersion: "v1", Kind: "ConfigMap", Name: "elsewhere", Namespace: "other"})
+			w.add(nil)
+			const object = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":%q,"annotations":{"helm.sh/resource-policy":%q},
+				"labels":{"application.kubesphere.io/app-release-name":"cache"}}}`
+			w.put(configMaps, fmt.Sprintf(object, "redis", "web", ""))
+			w.put(configMaps, fmt.Sprintf(object, "stays", "web", "keep"))
+			w.put(configMaps, fmt.Sprintf(object, "elsewhere", "other", ""))
+			w.r.Helm = unreadable{w, reason}
+			w.remove()
+			left, err := w.objects.Resource(configMaps).List(t.Context(), metav1.ListOptions{})
+			if err != nil || len(left.Items) != 2 || !w.gone() || len(w.asked) != 1 {
+				t.Errorf("%v %v, %d operations", left, err, len(w.asked))
+			}
+			if want := "kapis:application-release [kapis:application-release:u-1]"; !slices.Equal(w.as, []string{want}) {
+				t.Errorf("removed as %q", w.as)
+			}
+		})
+	}
 	t.Run("what Helm's CLI has changed within the namespace goes on", func(t *testing.T) {
 		w := newWorld(t)
 		w.add(nil)
@@ -494,6 +516,19 @@ func TestX33ARecordThatSomebodyElseWroteUsesNobodysRights(t *testing.T) {
 
 func deployed(digest string) *helm.Release {
 	return &helm.Release{Name: "cache", Status: "deployed", Revision: 1, RecordDigest: digest, BaseDigest: digest, BaseDeployed: true}
+}
+
+// unreadable is a Helm that finds no record of the release.
+type unreadable struct {
+	*world
+	reason helm.Reason
+}
+
+func (u unreadable) Run(ctx context.Context, r helm.Request, e func(helm.Event)) (*helm.Result, error) {
+	if r.Operation == helm.Status {
+		return nil, &helm.Error{Reason: u.reason, Message: "no record"}
+	}
+	return u.world.Run(ctx, r, e)
 }
 
 // failing is a Helm whose operations fail before they write anything.

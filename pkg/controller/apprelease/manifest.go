@@ -130,7 +130,10 @@ func apply(ctx context.Context, as dynamic.Interface, rel *v2.ApplicationRelease
 	return nil
 }
 
-// removeObject removes an object, if it is the release's.
+// helmPolicy is an annotation of Helm's, for objects that stay when their release goes.
+const helmPolicy = "helm.sh/resource-policy"
+
+// removeObject removes an object, if it is the release's, and does not say that it stays.
 func removeObject(ctx context.Context, as dynamic.Interface, rel *v2.ApplicationRelease, o release.Object) error {
 	from := as.Resource(resourceOf(o)).Namespace(o.Namespace)
 	now, err := from.Get(ctx, o.Name, metav1.GetOptions{})
@@ -139,6 +142,9 @@ func removeObject(ctx context.Context, as dynamic.Interface, rel *v2.Application
 	}
 	if err != nil {
 		return about("read", o, err)
+	}
+	if now.GetAnnotations()[helmPolicy] == "keep" {
+		return nil
 	}
 	uid, background := now.GetUID(), metav1.DeletePropagationBackground
 	err = from.Delete(ctx, o.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &background})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,8 +106,11 @@ func (r *Reconciler) uninstall(ctx context.Context, rel *v2.ApplicationRelease, 
 func (r *Reconciler) removeChart(ctx context.Context, u *removal) (kept []string, err error) {
 	rel := u.release
 	found, err := r.record(ctx, rel, u.as)
-	if err != nil || found == nil {
+	if of := (*helm.Error)(nil); err != nil && (!errors.As(err, &of) || of.Reason != helm.ReasonInvalid) {
 		return nil, err
+	}
+	if err != nil || found == nil {
+		return r.removeNoted(ctx, u)
 	}
 	objects, err := r.objectsOf(rel, found.Objects)
 	if err != nil {
@@ -149,6 +153,17 @@ func (r *Reconciler) removeChart(ctx context.Context, u *removal) (kept []string
 	}
 	err = r.withRights(ctx, u, objects, run)
 	return kept, err
+}
+
+// removeNoted removes what was noted of a Helm release, in its namespace, where it has no record, or somebody else's.
+func (r *Reconciler) removeNoted(ctx context.Context, u *removal) (kept []string, err error) {
+	if u.inventory == nil {
+		return nil, nil
+	}
+	noted := *u.inventory
+	noted.Objects = slices.DeleteFunc(slices.Clone(noted.Objects), func(o release.Object) bool { return o.Namespace != noted.Namespace })
+	u.inventory, u.as = &noted, reader
+	return r.removeObjects(ctx, u)
 }
 
 // removeObjects removes the objects of a release of YAML documents.

@@ -60,9 +60,7 @@ func (d *pinnedDriver) changed() error {
 func (d *pinnedDriver) record(r ri.Releaser) (*release.Release, error) {
 	rel, ok := r.(*release.Release)
 	switch {
-	case !ok || rel == nil || rel.Info == nil:
-		return nil, fmt.Errorf("a record of the release %s that can't be read", d.name)
-	case rel.Name != d.name || rel.Namespace != d.namespace:
+	case !ok || rel == nil || rel.Info == nil, rel.Name != d.name || rel.Namespace != d.namespace:
 		return nil, d.changed()
 	}
 	return rel, nil
