@@ -41,12 +41,12 @@ type Extension struct {
 // a backend that is away.
 type extensions struct {
 	list func() []Extension
-	own  *documents
+	own  func() (*documents, error)
 	now  func() time.Time
 
 	mu         sync.Mutex
 	known      map[schema.GroupVersion]*extensionDocument
-	joined     *documents // own, and those of known
+	joined     *documents // own, and those of known; nil until somebody asks
 	refreshing chan struct{}
 	checked    time.Time
 }
@@ -63,16 +63,20 @@ type extensionDocument struct {
 	seen time.Time
 }
 
-func newExtensions(list func() []Extension, own *documents, now func() time.Time) *extensions {
+func newExtensions(list func() []Extension, own func() (*documents, error), now func() time.Time) *extensions {
 	if list == nil {
 		list = func() []Extension { return nil }
 	}
-	return &extensions{list: list, own: own, now: now, joined: own, known: map[schema.GroupVersion]*extensionDocument{}}
+	return &extensions{list: list, own: own, now: now, known: map[schema.GroupVersion]*extensionDocument{}}
 }
 
 // current returns the documents of this server and of the backends, the same pointer while nothing changes.
-func (e *extensions) current(ctx context.Context) *documents {
-	done, first := e.refresh()
+func (e *extensions) current(ctx context.Context) (*documents, error) {
+	own, err := e.own()
+	if err != nil {
+		return nil, err
+	}
+	done, first := e.refresh(own)
 	if done != nil && first {
 		wait := time.NewTimer(extensionFirstWait)
 		defer wait.Stop()
@@ -84,25 +88,28 @@ func (e *extensions) current(ctx context.Context) *documents {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.joined
+	if e.joined == nil {
+		e.joined = own
+	}
+	return e.joined, nil
 }
 
 // refresh begins to ask the backends, where it is time to. It returns what is closed when they have answered, and whether one of them
 // was never asked before.
-func (e *extensions) refresh() (done chan struct{}, first bool) {
+func (e *extensions) refresh(own *documents) (done chan struct{}, first bool) {
 	all := e.list()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	first = slices.ContainsFunc(all, func(x Extension) bool { return e.known[x.GroupVersion] == nil })
 	if e.refreshing == nil && (first || e.now().Sub(e.checked) >= extensionFreshFor) && (len(all) > 0 || len(e.known) > 0) {
 		e.checked, e.refreshing = e.now(), make(chan struct{})
-		go e.read(all, maps.Clone(e.known), e.refreshing)
+		go e.read(own, all, maps.Clone(e.known), e.refreshing)
 	}
 	return e.refreshing, first
 }
 
 // read asks the backends, and takes over what they say.
-func (e *extensions) read(all []Extension, known map[schema.GroupVersion]*extensionDocument, done chan struct{}) {
+func (e *extensions) read(own *documents, all []Extension, known map[schema.GroupVersion]*extensionDocument, done chan struct{}) {
 	found := make([]*extensionDocument, len(all))
 	var asking errgroup.Group
 	asking.SetLimit(extensionsAtOnce)
@@ -126,7 +133,7 @@ func (e *extensions) read(all []Extension, known map[schema.GroupVersion]*extens
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !maps.EqualFunc(next, known, func(a, b *extensionDocument) bool { return a.part == b.part }) {
-		e.joined = join(e.own, next)
+		e.joined = join(own, next)
 	}
 	e.known, e.refreshing = next, nil
 	close(done)

@@ -91,7 +91,11 @@ func oneShop(b *backend) func() []Extension {
 // settle waits until the backends that are asked now have answered.
 func settle(t *testing.T, h *Handler) {
 	t.Helper()
-	done, _ := h.extensions.refresh()
+	own, err := h.extensions.own()
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, _ := h.extensions.refresh(own)
 	if done == nil {
 		return
 	}
@@ -227,9 +231,9 @@ func TestX11ABackendThatIsAwayKeepsItsPartForAWhile(t *testing.T) {
 		t.Fatal("it is not there")
 	}
 	clock.pass(extensionFreshFor)
-	joined := h.extensions.current(t.Context())
+	joined := current(t.Context(), t, h)
 	settle(t, h)
-	if b.tags[len(b.tags)-1] != `"1"` || h.extensions.current(t.Context()) != joined {
+	if b.tags[len(b.tags)-1] != `"1"` || current(t.Context(), t, h) != joined {
 		t.Errorf("it is asked for %q, and what has not changed is joined again", b.tags)
 	}
 	b.set("", "", errors.New("gone"))
@@ -253,6 +257,36 @@ func TestX11ABackendThatIsAwayKeepsItsPartForAWhile(t *testing.T) {
 	}
 }
 
+// current returns the documents as they are now.
+func current(ctx context.Context, t *testing.T, h *Handler) *documents {
+	t.Helper()
+	d, err := h.extensions.current(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestDocumentsAreGeneratedWhenSomebodyAsks(t *testing.T) {
+	h, url, _ := shops(t, newKube(t), nil)
+	if h.extensions.joined != nil {
+		t.Error("they are there before the first request")
+	}
+	if res, _ := fetch(t, url+"/openapi/v3"); res.StatusCode != http.StatusOK || h.extensions.joined == nil {
+		t.Errorf("%s, and the documents are %v", res.Status, h.extensions.joined)
+	}
+}
+
+func TestDocumentsThatCantBeGeneratedAreUnavailable(t *testing.T) {
+	h, url, _ := shops(t, newKube(t), nil)
+	h.extensions.own = func() (*documents, error) { return nil, errors.New("a type that can't be described") }
+	for _, path := range []string{"/openapi/v2", "/openapi/v3", "/openapi/v3/kapis"} {
+		if res, body := fetch(t, url+path); res.StatusCode != http.StatusServiceUnavailable || bytes.Contains(body, []byte("described")) {
+			t.Errorf("%s: %s %s", path, res.Status, body)
+		}
+	}
+}
+
 func TestX11NobodyWaitsForABackend(t *testing.T) {
 	held := make(chan struct{})
 	fine := &backend{document: shopDocument}
@@ -272,7 +306,7 @@ func TestX11NobodyWaitsForABackend(t *testing.T) {
 		{GroupVersion: schema.GroupVersion{Group: "slow.example.com", Version: "v1"}, Backend: &slow, Get: slow}}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // who waits no longer gets what there is
-	if h.extensions.current(ctx) == nil {
+	if current(ctx, t, h) == nil {
 		t.Error("there is nothing")
 	}
 	close(held)
@@ -283,7 +317,7 @@ func TestX11NobodyWaitsForABackend(t *testing.T) {
 	}
 	all = all[1:]
 	clock.pass(extensionFreshFor)
-	h.extensions.current(t.Context())
+	current(t.Context(), t, h)
 	settle(t, h)
 	clock.pass(time.Second)
 	if _, body := fetch(t, url+"/openapi/v2"); bytes.Contains(body, []byte(shopBase)) {

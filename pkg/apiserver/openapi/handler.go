@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	restful "github.com/emicklei/go-restful/v3"
@@ -14,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -43,8 +45,8 @@ type Handler struct {
 	extensions *extensions
 }
 
-// New generates this server's own documents; an error names the route or type that can't be described. kube-apiserver's documents are
-// fetched on demand.
+// New returns the handler. The documents of this server are generated, and those of kube-apiserver fetched, when somebody asks: they take a
+// seventh of the processor time of a start.
 func New(o Options) (*Handler, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -52,20 +54,26 @@ func New(o Options) (*Handler, error) {
 	if o.FreshFor <= 0 {
 		o.FreshFor = time.Second
 	}
-	own, err := generate(o.WebServices, o.Title, o.Version)
-	if err != nil {
-		return nil, fmt.Errorf("generate the OpenAPI documents: %w", err)
-	}
 	up, err := newUpstream(o.Config)
 	if err != nil {
 		return nil, err
 	}
-	added := newExtensions(o.Extensions, own, o.Now)
+	added := newExtensions(o.Extensions, sync.OnceValues(o.generate), o.Now)
 	h := &Handler{v2: map[format]*fresh[*document]{}, v3: newV3(up, added.current, o), extensions: added}
 	for _, f := range []format{asJSON, asProtobuf} {
 		h.v2[f] = &fresh[*document]{load: loadV2(up, added.current, f), now: o.Now, keep: o.FreshFor}
 	}
 	return h, nil
+}
+
+// generate describes the routes; an error names the route or type that can't be described.
+func (o Options) generate() (*documents, error) {
+	own, err := generate(o.WebServices, o.Title, o.Version)
+	if err != nil {
+		err = fmt.Errorf("generate the OpenAPI documents: %w", err)
+		klog.ErrorS(err, "There are no OpenAPI documents")
+	}
+	return own, err
 }
 
 // ServeHTTP answers GET and HEAD.

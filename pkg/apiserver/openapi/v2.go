@@ -15,9 +15,13 @@ import (
 // objects of the other; and of two protobuf messages that are written one after the other, every reader makes their union (Protocol
 // Buffers, "Last One Wins": embedded messages are merged, repeated fields appended). Where both describe a path, such as /version/,
 // kube-apiserver's member stays alone, since a strict reader refuses a document with two members of one name (RFC 7493, 2.3).
-func loadV2(up *upstream, current func(context.Context) *documents, f format) func(context.Context, *document) (*document, error) {
+func loadV2(up *upstream, current func(context.Context) (*documents, error), f format) func(context.Context, *document) (*document, error) {
 	return func(ctx context.Context, before *document) (*document, error) {
-		own, etag := current(ctx), ""
+		own, err := current(ctx)
+		if err != nil {
+			return nil, err
+		}
+		etag := ""
 		if before != nil && before.added == own {
 			etag = before.upstream
 		}

@@ -25,7 +25,7 @@ const maxCached = 24 << 20
 // may cache it as long as they like.
 type v3 struct {
 	up    *upstream
-	added func(context.Context) *documents
+	added func(context.Context) (*documents, error)
 	now   func() time.Time
 	index *fresh[*index]
 
@@ -56,14 +56,18 @@ type indexEntry struct {
 	ServerRelativeURL string `json:"serverRelativeURL"`
 }
 
-func newV3(up *upstream, added func(context.Context) *documents, o Options) *v3 {
+func newV3(up *upstream, added func(context.Context) (*documents, error), o Options) *v3 {
 	v := &v3{up: up, added: added, now: o.Now, docs: map[docKey]*document{}}
 	v.index = &fresh[*index]{load: v.loadIndex, now: o.Now, keep: o.FreshFor}
 	return v
 }
 
 func (v *v3) loadIndex(ctx context.Context, before *index) (*index, error) {
-	added, etag := v.added(ctx), ""
+	added, err := v.added(ctx)
+	if err != nil {
+		return nil, err
+	}
+	etag := ""
 	if before != nil && before.added == added {
 		etag = before.upstream
 	}
