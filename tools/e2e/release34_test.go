@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -84,5 +85,60 @@ func TestClientsOfRelease34(t *testing.T) { // O24, O26, O27, O41
 		if !strings.Contains(r.body, "invalid_client") {
 			t.Errorf("%s", r.body)
 		}
+	})
+}
+
+//go:embed testdata/release-3.4-routes.txt
+var routes34 string
+
+// Every route of release 3.4 is answered, or is a 404 whose sentence says why: none is unknown, and none is another method's.
+func TestEveryRouteOfRelease34IsAnswered(t *testing.T) { // O24, O41
+	a, w, user := admin(t), newTenant(t, unique("routes34")), unique("older")
+	newUser(t, user)
+	counted, counts := 0, 0
+	for line := range strings.Lines(strings.NewReplacer("$W", w.workspace, "$U", user, "$N", w.namespace).Replace(routes34)) {
+		line = strings.TrimSpace(line)
+		if _, n, ok := strings.Cut(line, ": "); ok && strings.HasPrefix(line, "#") {
+			if count, err := strconv.Atoi(n); err == nil {
+				counts += count
+			}
+		}
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		counted++
+		f := strings.Fields(line)
+		method, path, want := f[0], "/kapis/"+f[1], f[2]
+		var body any
+		var headers []string
+		if method != http.MethodGet {
+			body = obj{}
+		}
+		if method == http.MethodPatch {
+			headers = []string{"Content-Type: application/merge-patch+json"}
+		}
+		r, err := a.whenLoaded(t.Context(), method, path, body, headers...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case fmt.Sprint(r.code) != want:
+			t.Errorf("%s %s: %d %s, want %s", method, path, r.code, clip(r.body), want)
+		case r.code >= http.StatusBadRequest:
+			s := decode[struct{ Message, Reason string }](t, r.body)
+			if s.Message == "" || strings.Contains(s.Message, "is not supported") || s.Reason == "NotFound" && !says404(s.Message) {
+				t.Errorf("%s %s: %d %s", method, path, r.code, clip(r.body))
+			}
+		}
+	}
+	if counted != counts || counted < 150 {
+		t.Errorf("%d routes were sent, and %d are counted", counted, counts)
+	}
+}
+
+// says404 reports whether a message names the object that is not there, or says why the route is not.
+func says404(message string) bool {
+	return slices.ContainsFunc([]string{" not found", " is not served: ", "no cluster joins this one", "are not stored"}, func(part string) bool {
+		return strings.Contains(message, part)
 	})
 }
