@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -37,7 +38,19 @@ var product struct {
 	issuer, admin string
 }
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+// realNode has terminals in real containers, where the machine can run them: docs/real-node.md.
+var realNode = flag.Bool("real-node", false, "also start a node with real containers, as root, and open the terminals there")
+
+// productRace builds the product with the race detector; -product-race=false saves the time of it while a test is written.
+var productRace = flag.Bool("product-race", true, "build the product with the race detector")
+
+// realImage is an image that such a node has, with a shell and nsenter.
+const realImage = "kapis.dev/busybox:dev"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
 
 func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "ks-logins-")
@@ -69,10 +82,14 @@ func start(dir string) error {
 		return err
 	}
 	bin := filepath.Join(dir, "bin")
-	if err := stack.Build(ctx, repo, bin, true); err != nil {
+	if err := stack.Build(ctx, repo, bin, *productRace); err != nil {
 		return err
 	}
-	if product.Stack, err = stack.Start(ctx, stack.Options{Bin: bin, Dir: filepath.Join(dir, "dev"), Repo: repo, Log: os.Stderr}); err != nil {
+	o := stack.Options{Bin: bin, Dir: filepath.Join(dir, "dev"), Repo: repo, Log: os.Stderr}
+	if *realNode {
+		o.Args, o.Env = []string{"--node", "real"}, []string{"KUBESPHERE_TERMINAL_NODE_IMAGE=" + realImage}
+	}
+	if product.Stack, err = stack.Start(ctx, o); err != nil {
 		return err
 	}
 	err = look(ctx)

@@ -73,7 +73,8 @@ func TestAPageHasATerminal(t *testing.T) {
 			}
 			chromium.Eval[bool](b, `window.shell = undefined; openShell("`+path+`", `+protocols+`).then(s => window.shell = s, e => window.failed = e); true`)
 			b.Until(`window.shell !== undefined`)
-			typeIn(t, b, "PS1=; stty -echo; echo re''ady\n")
+			typeIn(t, b, "exec sh -c 'while read -r line; do eval \"$line\"; done'\n") // a shell that edits lines shows them
+			typeIn(t, b, "stty -echo; echo re''ady\n")
 			b.Until(`shell.text().includes("ready")`)
 			chromium.Eval[bool](b, `shell.resize(151, 55); true`)
 			typeIn(t, b, "until stty size | grep '55 151'; do :; done\n")
@@ -83,10 +84,10 @@ func TestAPageHasATerminal(t *testing.T) {
 			for i := 0; paste.Len() < 1<<20; i++ {
 				fmt.Fprintf(&paste, "%c%c%c%d\n", 0xa0+i%0x700, 0x4e00+i%0x1000, 0x1f600+i%80, i)
 			}
-			typeIn(t, b, fmt.Sprintf("stty raw; echo co''unts; head -c %d | sha256sum; echo do''ne\n", paste.Len()))
+			typeIn(t, b, fmt.Sprintf("stty raw; echo co''unts; head -c %d | sha256sum; echo pa''sted\n", paste.Len()))
 			b.Until(`shell.text().includes("counts")`)
 			typeIn(t, b, paste.String())
-			b.Until(`shell.text().includes("done")`)
+			b.Until(`shell.text().includes("pasted")`)
 			if sum := digest(paste.String()); !strings.Contains(chromium.Eval[string](b, `shell.text()`), sum) {
 				t.Errorf("of %d bytes that were pasted others arrived: %.300s", paste.Len(), chromium.Eval[string](b, `shell.text().slice(-300)`))
 			}
@@ -117,6 +118,26 @@ func TestAPageHasATerminal(t *testing.T) {
 	b.Until(`window.failed !== undefined`)
 }
 
+// O10: a page has a shell on a node: it is in the node's namespaces, and not in those of its pod.
+func TestAPageHasAShellOnARealNode(t *testing.T) {
+	if !*realNode {
+		t.Skip("DID NOT RUN: without -real-node there is no node to be in")
+	}
+	b := chromium.Open(t, chromium.Desktop(), browsing, certificate(t))
+	b.Visit(product.issuer + "/version")
+	chromium.Eval[bool](b, `document.cookie = "token=`+product.admin+`; path=/; secure"; true`)
+	chromium.Eval[bool](b, terminalPage)
+	const path = "/kapis/terminal.kubesphere.io/v1alpha2/nodes/real-0/exec?shell=sh"
+	chromium.Eval[bool](b, `openShell("`+path+`", []).then(s => window.shell = s, e => window.failed = e); true`)
+	b.Until(`window.shell !== undefined`)
+	chromium.Eval[bool](b, `shell.resize(120, 40); true`)
+	typeIn(t, b, "echo on-$(hostname)-as-$(id -u); exit 4\n")
+	b.Until(`shell.code !== 0`)
+	if text := chromium.Eval[string](b, `shell.text()`); !strings.Contains(text, "on-real-0-as-0") {
+		t.Errorf("the shell shows %q", text)
+	}
+}
+
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
@@ -135,8 +156,13 @@ func typeIn(t *testing.T, b *chromium.Browser, text string) {
 func shellPod(t *testing.T) string {
 	t.Helper()
 	const name, pods = "browsed", "/api/v1/namespaces/default/pods"
-	create(t, pods, map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": name},
-		"spec": map[string]any{"containers": []any{map[string]any{"name": "shell", "image": "example/shell"}}}})
+	spec := map[string]any{"containers": []any{map[string]any{"name": "shell", "image": "example/shell"}}}
+	if *realNode {
+		spec["containers"] = []any{map[string]any{"name": "shell", "image": realImage, "command": []any{"sleep", "2147483647"}}}
+		spec["nodeSelector"] = map[string]any{"kubernetes.io/hostname": "real-0"}
+		spec["tolerations"] = []any{map[string]any{"key": "kapis.dev/real", "operator": "Exists"}}
+	}
+	create(t, pods, map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": name}, "spec": spec})
 	await(t, "the pod", func() error {
 		if body := string(ask(t, http.MethodGet, pods+"/"+name, nil, http.StatusOK).Body); !strings.Contains(body, `"phase":"Running"`) {
 			return fmt.Errorf("it does not run: %s", body)
