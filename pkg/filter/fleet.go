@@ -10,8 +10,10 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// prefixFleet begins the paths of lists over all clusters.
-const prefixFleet = "/fleet/"
+// isFleetList reports whether a path is one of lists over all clusters. Others below /fleet are those by which clusters join.
+func isFleetList(path string) bool {
+	return strings.HasPrefix(path, "/fleet/kapis/") || strings.HasPrefix(path, "/fleet/kapi/")
+}
 
 // Fleet answers lists over all clusters, and lets other requests go on. It follows Authorize and precedes Pass. What such a list asks of a
 // cluster is a request of its own, for one of these names (this cluster's) or for a member, and is authorized as if the client had sent it.
@@ -23,7 +25,7 @@ func (m *Members) Fleet(a authz.Authorizer, names ...string) Filter {
 		lists := m.Lists(Chain(next, nested, m.Cluster(names...), Authorize(a)))
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			info := request.InfoFrom(r.Context())
-			if info == nil || info.Cluster != "" || !strings.HasPrefix(info.Path, prefixFleet) || !authz.DecisionFrom(r.Context()).Allowed() {
+			if info == nil || info.Cluster != "" || !isFleetList(info.Path) || !authz.DecisionFrom(r.Context()).Allowed() {
 				next.ServeHTTP(w, r)
 				return
 			}

@@ -37,9 +37,14 @@ const (
 	watchesOfOne, membersOfOne = 10, 500
 )
 
-// Owns reports whether a request is at a path of lists over all clusters.
+// Owns reports whether a request is at a path of lists over all clusters. Others below /fleet are those by which clusters join.
 func Owns(r *request.Info) bool {
-	return r != nil && r.Cluster == "" && strings.HasPrefix(r.Path, prefix+"/")
+	return r != nil && r.Cluster == "" && isList(strings.TrimPrefix(r.Path, prefix)) && strings.HasPrefix(r.Path, prefix)
+}
+
+// isList reports whether a path may be that of a list at one cluster.
+func isList(path string) bool {
+	return strings.HasPrefix(path, "/kapis/") || strings.HasPrefix(path, "/kapi/")
 }
 
 // Options are what lists are made of.
@@ -201,7 +206,7 @@ type following struct{ watches, members int }
 // inner returns the path of the list at each cluster, and whether it is listed or watched.
 func inner(r *http.Request, info *request.Info) (path, verb string, err error) {
 	path = strings.TrimPrefix(info.Path, prefix)
-	if !strings.HasPrefix(path, "/kapis/") && !strings.HasPrefix(path, "/kapi/") {
+	if !isList(path) {
 		return "", "", status.NoResource()
 	}
 	of, err := request.Parse(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path, RawQuery: r.URL.RawQuery}})

@@ -133,6 +133,22 @@ func TestOnlyListsAreAskedOverClusters(t *testing.T) {
 	}
 }
 
+// What is below /fleet and no list is left to others: clusters join there, before anybody knows them.
+func TestTheWayInIsNoList(t *testing.T) {
+	for path, want := range map[string]bool{"/fleet/kapi/v1/pods": true, "/fleet/kapis/apps/v1/deployments": true, "/fleet/join": false, "/fleet/link": false,
+		"/fleet": false, "/fleet/": false, "/fleet/kapis": false, "/kapi/v1/pods": false, "/fleet/api/v1/pods": false} {
+		if got := Owns(&request.Info{Path: path}); got != want {
+			t.Errorf("%s: %v", path, got)
+		}
+		if Owns(&request.Info{Path: path, Cluster: "m1"}) {
+			t.Errorf("%s of a member is taken for a list", path)
+		}
+	}
+	if Owns(nil) {
+		t.Error("nothing is taken for a list")
+	}
+}
+
 // F39: of one user and in all, lists that are answered at once have a bound.
 func TestListsHaveABound(t *testing.T) {
 	a := &asking{hold: make(chan struct{})}
