@@ -263,7 +263,7 @@ func (l *lists) sources(ctx context.Context, u user.Info, path string, o *merge.
 	if host := l.Host; wanted(host) || len(o.Clusters) > 0 && slices.Contains(o.Clusters, "host") {
 		found = append(found, host, "host")
 		if o.Selector == nil || o.Selector.Matches(labels.Set(l.HostLabels(ctx))) {
-			out = append(out, merge.Source{Name: host, Own: true, Ask: l.asking(path)})
+			out = append(out, merge.Source{Name: host, Own: true, Ask: l.asking(path)}) //nolint:bodyclose // who asks closes it
 		}
 	}
 	for _, m := range l.Members.All() {
@@ -280,7 +280,7 @@ func (l *lists) sources(ctx context.Context, u user.Info, path string, o *merge.
 		}
 		found = append(found, m.Name)
 		if o.Selector == nil || o.Selector.Matches(labels.Set(m.Labels)) {
-			out = append(out, merge.Source{Name: m.Name, UID: m.UID, Missing: missing(m), Ask: l.asking(at)})
+			out = append(out, merge.Source{Name: m.Name, UID: m.UID, Missing: missing(m), Ask: l.asking(at)}) //nolint:bodyclose // the same
 		}
 	}
 	for _, name := range o.Clusters {

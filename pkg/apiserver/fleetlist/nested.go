@@ -54,7 +54,7 @@ type pipedBody struct {
 // Close ends the handler's request, and what it waits for.
 func (b *pipedBody) Close() error {
 	b.cancel()
-	return b.PipeReader.CloseWithError(errBroken)
+	return b.CloseWithError(errBroken)
 }
 
 // pipedAnswer is the http.ResponseWriter of a handler whose answer is read here.
