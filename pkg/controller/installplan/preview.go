@@ -222,7 +222,7 @@ func (r *Reconciler) writePreview(ctx context.Context, plan *v1alpha1.InstallPla
 	owner := metav1.OwnerReference{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "InstallPlan", Name: plan.Name, UID: plan.UID}
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: previewNamespace, Name: previewName(plan),
 		Labels: map[string]string{v1alpha1.LabelExtension: plan.Name}, OwnerReferences: []metav1.OwnerReference{owner}},
-		Data: map[string]string{keyPreview: clip(string(text), maxPreview)}}
+		Data: map[string]string{keyPreview: helm.Clip(string(text), maxPreview)}}
 	is := &corev1.ConfigMap{}
 	err = r.Live.Get(ctx, client.ObjectKeyFromObject(m), is)
 	switch {

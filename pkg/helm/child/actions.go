@@ -9,6 +9,7 @@ import (
 	release "helm.sh/helm/v4/pkg/release/v1"
 
 	"kapis.dev/ks-apiserver/pkg/helm"
+	"kapis.dev/ks-apiserver/pkg/helm/record"
 )
 
 // install installs a release by client-side apply, which charts were written for. Where an installation was killed, its record is
@@ -19,7 +20,7 @@ func (o *operation) install(ctx context.Context, c *chartv2.Chart, values map[st
 	a.ReleaseName, a.Namespace, a.Replace = o.Request.Name, o.Request.Namespace, replace
 	a.ServerSideApply, a.SkipCRDs, a.SkipSchemaValidation = false, true, true
 	a.WaitStrategy, a.Timeout, a.DisableHooks = kube.HookOnlyStrategy, o.hookTimeout(), o.Request.SkipHooks
-	a.Description, a.PostRenderer = description(o.Request.ID), o.renderer(ctx)
+	a.Description, a.PostRenderer = record.Description(o.Request.ID), o.renderer(ctx)
 	_, err := a.RunWithContext(ctx, c, values)
 	return o.rendering(err)
 }
@@ -32,7 +33,7 @@ func (o *operation) upgrade(ctx context.Context, c *chartv2.Chart, values map[st
 	a.ServerSideApply, a.ForceConflicts = "auto", serverSide(last)
 	a.ResetValues, a.SkipCRDs, a.SkipSchemaValidation = true, true, true
 	a.WaitStrategy, a.Timeout, a.DisableHooks = kube.HookOnlyStrategy, o.hookTimeout(), o.Request.SkipHooks
-	a.Description, a.PostRenderer = description(o.Request.ID), o.renderer(ctx)
+	a.Description, a.PostRenderer = record.Description(o.Request.ID), o.renderer(ctx)
 	_, err := a.RunWithContext(ctx, o.Request.Name, c, values)
 	return o.rendering(err)
 }
@@ -55,17 +56,17 @@ func (o *operation) rendering(err error) error {
 
 // rollback applies a former revision.
 func (o *operation) rollback() (*helm.Result, error) {
-	all, err := history(o.config.Releases, o.Request.Name)
+	all, err := record.History(o.config.Releases, o.Request.Name)
 	if err != nil {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, refused(helm.ReasonNotFound, errNoRecord)
+		return nil, refused(helm.ReasonNotFound, record.ErrNone)
 	}
-	if err := endPending(o.config.Releases, all); err != nil {
+	if err := record.EndPending(o.config.Releases, all); err != nil {
 		return nil, err
 	}
-	to := lastDeployed(all, all[len(all)-1].Version)
+	to := record.LastDeployed(all, all[len(all)-1].Version)
 	if o.Request.Revision != 0 {
 		to = nil
 		for _, r := range all {
@@ -79,7 +80,7 @@ func (o *operation) rollback() (*helm.Result, error) {
 	}
 	o.lines.phase(helm.PhaseRollingBack)
 	failure := o.rollbackTo(to)
-	if all, err = history(o.config.Releases, o.Request.Name); err != nil {
+	if all, err = record.History(o.config.Releases, o.Request.Name); err != nil {
 		return nil, err
 	}
 	return o.newest(all), failure

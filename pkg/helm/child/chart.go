@@ -77,3 +77,5 @@ func values(r *helm.Request) (map[string]any, error) {
 	}
 	return loader.MergeMaps(v, secret), nil
 }
+
+func chartOf(c *chartv2.Chart) string { return c.Name() + " " + c.Metadata.Version }

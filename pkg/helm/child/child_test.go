@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kapis.dev/ks-apiserver/pkg/helm"
+	"kapis.dev/ks-apiserver/pkg/helm/record"
 )
 
 // X21: what a chart gives has one digest, in whatever order and with whatever else it is rendered.
@@ -169,21 +170,21 @@ func TestARecordIsMadeToFit(t *testing.T) {
 		}
 		return b
 	}
-	record := func(readme, config int) *release.Release {
+	revision := func(readme, config int) *release.Release {
 		chart := &chartv2.Chart{Metadata: &chartv2.Metadata{Name: "shop"}, Files: []*common.File{
 			{Name: "README_zh.md", Data: noise(readme)}, {Name: "static/a/b.js", Data: noise(readme)}, {Name: "files/config.yaml", Data: noise(10)},
 		}}
 		return &release.Release{Name: "shop", Manifest: fmt.Sprintf("%x", noise(config)), Chart: chart}
 	}
-	small, large, huge := record(1000, 1000), record(500<<10, 1000), record(1000, 800<<10)
+	small, large, huge := revision(1000, 1000), revision(500<<10, 1000), revision(1000, 800<<10)
 	chart := large.Chart
-	if err := fit(small); err != nil || len(small.Chart.Files) != 3 {
+	if err := record.Fit(small); err != nil || len(small.Chart.Files) != 3 {
 		t.Errorf("%v, %v", err, small.Chart.Files)
 	}
-	if err := fit(large); err != nil || len(large.Chart.Files) != 1 || large.Chart.Files[0].Name != "files/config.yaml" || len(chart.Files) != 3 {
+	if err := record.Fit(large); err != nil || len(large.Chart.Files) != 1 || large.Chart.Files[0].Name != "files/config.yaml" || len(chart.Files) != 3 {
 		t.Errorf("%v, %v", err, large.Chart.Files)
 	}
-	if err := fit(huge); err == nil || explain(err).Reason != helm.ReasonTooLarge {
+	if err := record.Fit(huge); err == nil || explain(err).Reason != helm.ReasonTooLarge {
 		t.Errorf("%v", err)
 	}
 }
@@ -208,7 +209,7 @@ func TestTheLastDeployedRevisionIsFound(t *testing.T) {
 		"superseded uninstalled deployed failed": 3,
 	} {
 		all, is := history(statuses), 0
-		if r := lastDeployed(all, len(all)+1); r != nil {
+		if r := record.LastDeployed(all, len(all)+1); r != nil {
 			is = r.Version
 		}
 		if is != want {

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kapis.dev/ks-apiserver/pkg/helm"
+	"kapis.dev/ks-apiserver/pkg/helm/record"
 )
 
 // operation is one job.
@@ -80,7 +81,7 @@ func newOperation(job helm.Job, l *lines) (*operation, error) {
 	client.Namespace = job.Request.Namespace
 	client.SetLogger(l)
 	cfg := action.NewConfiguration(action.ConfigurationSetLogger(l))
-	pinned := &pinnedDriver{Driver: boundedDriver{secrets}, name: job.Request.Name, namespace: job.Request.Namespace}
+	pinned := &record.Pinned{Driver: record.Bounded{Driver: secrets}, Release: job.Request.Name, Namespace: job.Request.Namespace}
 	cfg.RESTClientGetter, cfg.KubeClient = g, &owning{client, job.Request.Name, job.Request.Namespace}
 	cfg.Releases = storage.Init(pinned)
 	cfg.Releases.SetLogger(l)
@@ -111,14 +112,14 @@ func (o *operation) run(ctx context.Context) (*helm.Result, error) {
 	case helm.Uninstall:
 		return o.uninstall()
 	case helm.Status:
-		all, err := history(o.config.Releases, r.Name)
+		all, err := record.History(o.config.Releases, r.Name)
 		if err != nil {
 			return nil, err
 		}
 		if len(all) == 0 {
-			return nil, refused(helm.ReasonNotFound, errNoRecord)
+			return nil, refused(helm.ReasonNotFound, record.ErrNone)
 		}
-		result := &helm.Result{Release: view(all)}
+		result := &helm.Result{Release: record.View(all)}
 		if result.Objects, err = recorded(all[len(all)-1]); err == nil {
 			result.Recorded, err = former(all)
 		}
@@ -169,14 +170,14 @@ func (o *operation) renderer(ctx context.Context) *postRenderer {
 // apply installs or upgrades.
 func (o *operation) apply(ctx context.Context) (*helm.Result, error) {
 	r, releases := &o.Request, o.config.Releases
-	all, err := history(releases, r.Name)
+	all, err := record.History(releases, r.Name)
 	if err != nil {
 		return nil, err
 	}
 	if !o.agrees(all) {
 		return nil, o.changedRecord()
 	}
-	if now := view(all); now != nil && r.ID != "" && now.Status == string(rcommon.StatusDeployed) && now.ID == r.ID {
+	if now := record.View(all); now != nil && r.ID != "" && now.Status == string(rcommon.StatusDeployed) && now.ID == r.ID {
 		result := o.newest(all)
 		result.Unchanged = true
 		return result, nil
@@ -187,7 +188,7 @@ func (o *operation) apply(ctx context.Context) (*helm.Result, error) {
 	if err := o.applyDefinitions(ctx, len(all) > 0); err != nil {
 		return nil, err
 	}
-	if err := endPending(releases, all); err != nil {
+	if err := record.EndPending(releases, all); err != nil {
 		return nil, err
 	}
 	c, err := load(r.Chart)
@@ -204,7 +205,7 @@ func (o *operation) apply(ctx context.Context) (*helm.Result, error) {
 		before = all[n-1].Version
 	}
 	// A revision that has been deployed once is upgraded. Where none has, a killed installation begins again, with the hooks of one.
-	if lastDeployed(all, before+1) == nil {
+	if record.LastDeployed(all, before+1) == nil {
 		err = o.install(ctx, c, v, len(all) > 0)
 	} else {
 		err = o.upgrade(ctx, c, v, all[len(all)-1])
@@ -227,7 +228,7 @@ func (o *operation) applyDefinitions(ctx context.Context, isUpgrade bool) error 
 	if err != nil {
 		return err
 	}
-	if err := fit(rel); err != nil {
+	if err := record.Fit(rel); err != nil {
 		return err
 	}
 	o.lines.phase(helm.PhaseCRDs)
@@ -242,7 +243,7 @@ func (o *operation) applyDefinitions(ctx context.Context, isUpgrade bool) error 
 
 // outcome returns the result of an installation or upgrade that began after a revision.
 func (o *operation) outcome(before int, failure error) (*helm.Result, error) {
-	all, err := history(o.config.Releases, o.Request.Name)
+	all, err := record.History(o.config.Releases, o.Request.Name)
 	if err != nil {
 		return nil, errors.Join(failure, err)
 	}
@@ -250,18 +251,18 @@ func (o *operation) outcome(before int, failure error) (*helm.Result, error) {
 		return o.newest(all), failure
 	}
 	newest := all[len(all)-1]
-	to := lastDeployed(all, newest.Version)
+	to := record.LastDeployed(all, newest.Version)
 	if failure == nil || o.Request.KeepFailed || to == nil {
 		return o.newest(all), failure
 	}
 	o.lines.phase(helm.PhaseRollingBack)
 	if err := o.rollbackTo(to); err != nil {
-		all, _ = history(o.config.Releases, o.Request.Name)
+		all, _ = record.History(o.config.Releases, o.Request.Name)
 		e := explain(failure)
 		return o.newest(all), &helm.Error{Reason: e.Reason, Transient: e.Transient,
 			Message: fmt.Sprintf("%v; and the rollback to revision %d failed: %v", failure, to.Version, err)}
 	}
-	if all, err = history(o.config.Releases, o.Request.Name); err != nil {
+	if all, err = record.History(o.config.Releases, o.Request.Name); err != nil {
 		return nil, errors.Join(failure, err)
 	}
 	result := o.newest(all)
@@ -277,7 +278,7 @@ func (o *operation) agrees(all []*release.Release) bool {
 	case len(all) == 0:
 		return want == helm.NoRecord
 	default:
-		now := view(all)
+		now := record.View(all)
 		return now.RecordDigest == want && now.BaseDigest == o.Request.BaseDigest
 	}
 }
@@ -289,7 +290,7 @@ func (o *operation) changedRecord() error {
 }
 
 func (o *operation) newest(all []*release.Release) *helm.Result {
-	result := &helm.Result{Release: view(all)}
+	result := &helm.Result{Release: record.View(all)}
 	if result.Release != nil {
 		if objects, err := recorded(all[len(all)-1]); err == nil { // nothing is known of what can't be read
 			result.Objects = objects

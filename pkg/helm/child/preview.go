@@ -18,6 +18,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"kapis.dev/ks-apiserver/pkg/helm"
+	"kapis.dev/ks-apiserver/pkg/helm/record"
 )
 
 const (
@@ -37,7 +38,7 @@ func (o *operation) preview(ctx context.Context) (*helm.Result, error) {
 	p := &preview{operation: o, originals: kube.ResourceList{}}
 	var last *release.Release
 	if n := len(all); n > 0 {
-		if last = lastDeployed(all, all[n-1].Version+1); last != nil {
+		if last = record.LastDeployed(all, all[n-1].Version+1); last != nil {
 			p.serverSide = serverSide(last)
 			p.originals, _ = p.build(last.Manifest) // what can't be read any more can't be compared
 		}

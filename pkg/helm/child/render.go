@@ -22,6 +22,7 @@ import (
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/helm"
+	"kapis.dev/ks-apiserver/pkg/helm/record"
 )
 
 // maxShown bounds the manifest in a result: the objects are named in any case.
@@ -33,7 +34,7 @@ func (o *operation) draw(ctx context.Context) (
 	if err := o.validate(); err != nil {
 		return nil, nil, nil, err
 	}
-	if all, err = history(o.config.Releases, o.Request.Name); err != nil {
+	if all, err = record.History(o.config.Releases, o.Request.Name); err != nil {
 		return nil, nil, nil, err
 	}
 	if found, err = o.chartDefinitions(); err != nil {
@@ -47,7 +48,7 @@ func (o *operation) draw(ctx context.Context) (
 	if rel, err = o.renderOnly(ctx, found, len(all) > 0); err != nil {
 		return nil, nil, nil, err
 	}
-	return rel, found, all, fit(rel)
+	return rel, found, all, record.Fit(rel)
 }
 
 // render returns what Apply would apply.
@@ -118,7 +119,7 @@ func former(all []*release.Release) (out []helm.Object, err error) {
 		return nil, nil
 	}
 	revisions := all[len(all)-1:]
-	if deployed := lastDeployed(all, revisions[0].Version+1); deployed != nil && deployed != revisions[0] {
+	if deployed := record.LastDeployed(all, revisions[0].Version+1); deployed != nil && deployed != revisions[0] {
 		revisions = append(revisions[:1:1], deployed)
 	}
 	for _, rel := range revisions {

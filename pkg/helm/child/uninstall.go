@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kapis.dev/ks-apiserver/pkg/helm"
+	"kapis.dev/ks-apiserver/pkg/helm/record"
 )
 
 // maxKept is how many objects that stay are named.
@@ -22,7 +23,7 @@ const maxKept = 100
 
 // uninstall deletes what the newest record has and the release owns, and then the records. It can be repeated until there is no record.
 func (o *operation) uninstall() (*helm.Result, error) {
-	all, err := history(o.config.Releases, o.Request.Name)
+	all, err := record.History(o.config.Releases, o.Request.Name)
 	if err != nil || len(all) == 0 {
 		return &helm.Result{}, err
 	}
@@ -68,8 +69,8 @@ func (o *operation) uninstall() (*helm.Result, error) {
 // has, and an upgrade that failed has not deleted it yet.
 func (o *operation) deleteFormer(all []*release.Release, client *tolerant) error {
 	newest := all[len(all)-1]
-	former := lastDeployed(all, newest.Version)
-	if baseOf(all) == newest || former == nil {
+	former := record.LastDeployed(all, newest.Version)
+	if record.Base(all) == newest || former == nil {
 		return nil
 	}
 	type identity struct {

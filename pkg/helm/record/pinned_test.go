@@ -1,4 +1,4 @@
-package child
+package record
 
 import (
 	"strings"
@@ -41,7 +41,7 @@ func TestX33RecordsStayWhatTheyWereWhileAnOperationRuns(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			own := storage.Init(&pinnedDriver{Driver: memory, name: "cache", namespace: "web"})
+			own := storage.Init(&Pinned{Driver: memory, Release: "cache", Namespace: "web"})
 			if all, err := own.History("cache"); err != nil || len(all) != 2 {
 				t.Fatal(all, err)
 			}
@@ -82,7 +82,7 @@ func TestX33ARecordNamesItsOwnRelease(t *testing.T) {
 		"another namespace": {Name: "cache", Namespace: "victim"},
 	} {
 		r.Info, r.Version = &release.Info{Status: rcommon.StatusDeployed}, 1
-		if _, err := storage.Init(&pinnedDriver{Driver: fixedDriver{record: r}, name: "cache", namespace: "web"}).History("cache"); err == nil {
+		if _, err := storage.Init(&Pinned{Driver: fixedDriver{record: r}, Release: "cache", Namespace: "web"}).History("cache"); err == nil {
 			t.Errorf("%s: a record of it is read", name)
 		}
 	}
@@ -116,11 +116,11 @@ func TestX33TheDigestOfARecordIsOfWhatItDoes(t *testing.T) {
 		"the order":             hook(func(h *release.Hook) { h.Weight = 1 }),
 		"text that runs across": {Version: 1, Manifest: `one",[{"name":"a"`},
 	} {
-		if recordDigest(other) == recordDigest(base) {
+		if Digest(other) == Digest(base) {
 			t.Errorf("%s: the digest is the same", name)
 		}
 	}
-	if ran := hook(func(h *release.Hook) { h.LastRun.StartedAt = time.Now() }); recordDigest(ran) != recordDigest(base) {
+	if ran := hook(func(h *release.Hook) { h.LastRun.StartedAt = time.Now() }); Digest(ran) != Digest(base) {
 		t.Error("a hook that was run has another digest")
 	}
 }
@@ -128,14 +128,14 @@ func TestX33TheDigestOfARecordIsOfWhatItDoes(t *testing.T) {
 // X33: an operation works from a revision that has been deployed.
 func TestX33AnOperationWorksFromWhatWasDeployed(t *testing.T) {
 	one, two := revision(1, rcommon.StatusDeployed, "one"), revision(2, rcommon.StatusFailed, "two")
-	if v := view([]*release.Release{one, two}); v.RecordDigest != recordDigest(two) || v.BaseDigest != recordDigest(one) || !v.BaseDeployed {
+	if v := View([]*release.Release{one, two}); v.RecordDigest != Digest(two) || v.BaseDigest != Digest(one) || !v.BaseDeployed {
 		t.Errorf("%+v", v)
 	}
-	if v := view([]*release.Release{two}); v.BaseDigest != "" || v.BaseDeployed {
+	if v := View([]*release.Release{two}); v.BaseDigest != "" || v.BaseDeployed {
 		t.Errorf("%+v", v)
 	}
 	two.Info.Status = rcommon.StatusUninstalling
-	if v := view([]*release.Release{one, two}); v.BaseDigest != recordDigest(two) || v.BaseDeployed {
+	if v := View([]*release.Release{one, two}); v.BaseDigest != Digest(two) || v.BaseDeployed {
 		t.Errorf("%+v", v)
 	}
 }

@@ -1,4 +1,4 @@
-package child
+package record
 
 import (
 	"crypto/sha256"
@@ -16,13 +16,13 @@ import (
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
-// pinnedDriver keeps the records of a release to what they were when they were read first, and to what the operation itself wrote. Whoever
+// Pinned keeps the records of a release to what they were when they were read first, and to what the operation itself wrote. Whoever
 // may write Secrets in the namespace may write records, also while an operation runs, and the SDK reads them again for each step: what was
 // checked would not be what is applied as the user.
-type pinnedDriver struct {
+type Pinned struct {
 	driver.Driver
-	// name and namespace are the release's. The SDK takes both from records, too, to tell whose an object is.
-	name, namespace string
+	// Release is the name of the release, and Namespace is where it is. The SDK takes both from records, too, to tell whose an object is.
+	Release, Namespace string
 
 	mu sync.Mutex
 	// pins are what each revision was; nil before they were read.
@@ -32,10 +32,10 @@ type pinnedDriver struct {
 // pin is what a revision is held to.
 type pin struct{ digest, status string }
 
-func pinOf(r *release.Release) pin { return pin{recordDigest(r), string(r.Info.Status)} }
+func pinOf(r *release.Release) pin { return pin{Digest(r), string(r.Info.Status)} }
 
-// recordDigest identifies what a revision can do to a cluster: what it applies, and the hooks that it runs.
-func recordDigest(r *release.Release) string {
+// Digest identifies what a revision can do to a cluster: what it applies, and the hooks that it runs.
+func Digest(r *release.Release) string {
 	hooks := make([]release.Hook, 0, len(r.Hooks))
 	for _, h := range r.Hooks {
 		if h != nil {
@@ -52,23 +52,24 @@ func recordDigest(r *release.Release) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (d *pinnedDriver) changed() error {
-	return fault(helm.ReasonInvalid, "the record of the release %s was changed by somebody else", d.name)
+func (d *Pinned) changed() error {
+	return &helm.Error{Reason: helm.ReasonInvalid,
+		Message: fmt.Sprintf("the record of the release %s was changed by somebody else", d.Release)}
 }
 
 // record returns a record of this release, whatever it says of itself.
-func (d *pinnedDriver) record(r ri.Releaser) (*release.Release, error) {
+func (d *Pinned) record(r ri.Releaser) (*release.Release, error) {
 	rel, ok := r.(*release.Release)
 	switch {
-	case !ok || rel == nil || rel.Info == nil, rel.Name != d.name || rel.Namespace != d.namespace:
+	case !ok || rel == nil || rel.Info == nil, rel.Name != d.Release || rel.Namespace != d.Namespace:
 		return nil, d.changed()
 	}
 	return rel, nil
 }
 
 // all returns the records, as they have been since they were read first.
-func (d *pinnedDriver) all() ([]*release.Release, error) {
-	found, err := d.Driver.Query(map[string]string{"name": d.name, "owner": "helm"})
+func (d *Pinned) all() ([]*release.Release, error) {
+	found, err := d.Driver.Query(map[string]string{"name": d.Release, "owner": "helm"})
 	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil, err
 	}
@@ -102,7 +103,7 @@ func (d *pinnedDriver) all() ([]*release.Release, error) {
 }
 
 // filter returns the records that is reports.
-func (d *pinnedDriver) filter(is func(*release.Release) bool) ([]ri.Releaser, error) {
+func (d *Pinned) filter(is func(*release.Release) bool) ([]ri.Releaser, error) {
 	all, err := d.all()
 	if err != nil {
 		return nil, err
@@ -117,7 +118,7 @@ func (d *pinnedDriver) filter(is func(*release.Release) bool) ([]ri.Releaser, er
 }
 
 // Query implements driver.Queryor. A status is that of the record, and not the one of the label.
-func (d *pinnedDriver) Query(labels map[string]string) ([]ri.Releaser, error) {
+func (d *Pinned) Query(labels map[string]string) ([]ri.Releaser, error) {
 	status, asked := labels["status"]
 	out, err := d.filter(func(rel *release.Release) bool { return !asked || string(rel.Info.Status) == status })
 	if err == nil && len(out) == 0 {
@@ -127,12 +128,12 @@ func (d *pinnedDriver) Query(labels map[string]string) ([]ri.Releaser, error) {
 }
 
 // List implements driver.Queryor.
-func (d *pinnedDriver) List(is func(ri.Releaser) bool) ([]ri.Releaser, error) {
+func (d *Pinned) List(is func(ri.Releaser) bool) ([]ri.Releaser, error) {
 	return d.filter(func(rel *release.Release) bool { return is(rel) })
 }
 
 // Get implements driver.Queryor.
-func (d *pinnedDriver) Get(key string) (ri.Releaser, error) {
+func (d *Pinned) Get(key string) (ri.Releaser, error) {
 	out, err := d.filter(func(rel *release.Release) bool { return d.key(rel.Version) == key })
 	if err != nil {
 		return nil, err
@@ -143,21 +144,21 @@ func (d *pinnedDriver) Get(key string) (ri.Releaser, error) {
 	return out[0], nil
 }
 
-func (d *pinnedDriver) key(version int) string {
-	return fmt.Sprintf("%s.%s.v%d", storage.HelmStorageType, d.name, version)
+func (d *Pinned) key(version int) string {
+	return fmt.Sprintf("%s.%s.v%d", storage.HelmStorageType, d.Release, version)
 }
 
 // Create implements driver.Creator.
-func (d *pinnedDriver) Create(key string, r ri.Releaser) error {
+func (d *Pinned) Create(key string, r ri.Releaser) error {
 	return d.write(key, r, d.Driver.Create)
 }
 
 // Update implements driver.Updator.
-func (d *pinnedDriver) Update(key string, r ri.Releaser) error {
+func (d *Pinned) Update(key string, r ri.Releaser) error {
 	return d.write(key, r, d.Driver.Update)
 }
 
-func (d *pinnedDriver) write(key string, r ri.Releaser, by func(string, ri.Releaser) error) error {
+func (d *Pinned) write(key string, r ri.Releaser, by func(string, ri.Releaser) error) error {
 	rel, err := d.record(r)
 	if err != nil {
 		return err
@@ -175,7 +176,7 @@ func (d *pinnedDriver) write(key string, r ri.Releaser, by func(string, ri.Relea
 }
 
 // Delete implements driver.Deletor.
-func (d *pinnedDriver) Delete(key string) (ri.Releaser, error) {
+func (d *Pinned) Delete(key string) (ri.Releaser, error) {
 	r, err := d.Driver.Delete(key)
 	if err != nil {
 		return r, err

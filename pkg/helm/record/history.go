@@ -1,4 +1,5 @@
-package child
+// Package record has the records of the revisions of a release, as Helm stores them in Secrets: read, bounded, and held to what they were.
+package record
 
 import (
 	"bytes"
@@ -11,7 +12,6 @@ import (
 	"strings"
 
 	"helm.sh/helm/v4/pkg/chart/common"
-	chartv2 "helm.sh/helm/v4/pkg/chart/v2"
 	ri "helm.sh/helm/v4/pkg/release"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	release "helm.sh/helm/v4/pkg/release/v1"
@@ -25,23 +25,23 @@ import (
 // maxRecord bounds the record of a revision: a Secret has at most 1 MiB.
 const maxRecord = 900 << 10
 
-// boundedDriver refuses records that are too large before they are written, and so before any object is. What only people read is left
+// Bounded refuses records that are too large before they are written, and so before any object is. What only people read is left
 // out of them first.
-type boundedDriver struct{ driver.Driver }
+type Bounded struct{ driver.Driver }
 
-func (d boundedDriver) Create(key string, r ri.Releaser) error {
+func (d Bounded) Create(key string, r ri.Releaser) error {
 	rel, ok := r.(*release.Release)
 	if !ok {
 		return fmt.Errorf("a record of the unknown type %T", r)
 	}
-	if err := fit(rel); err != nil {
+	if err := Fit(rel); err != nil {
 		return err
 	}
 	return d.Driver.Create(key, rel)
 }
 
-// fit leaves README, CHANGELOG and static/ out of a record that is too large, and returns an error where it still is.
-func fit(rel *release.Release) error {
+// Fit leaves README, CHANGELOG and static/ out of a record that is too large, and returns an error where it still is.
+func Fit(rel *release.Release) error {
 	size, err := recordSize(rel)
 	if err != nil || size <= maxRecord {
 		return err
@@ -56,8 +56,8 @@ func fit(rel *release.Release) error {
 			return err
 		}
 	}
-	return fault(helm.ReasonTooLarge,
-		"the record of the release has %d bytes, and a Secret has room for %d: make the chart or what it renders smaller", size, maxRecord)
+	return &helm.Error{Reason: helm.ReasonTooLarge, Message: fmt.Sprintf(
+		"the record of the release has %d bytes, and a Secret has room for %d: make the chart or what it renders smaller", size, maxRecord)}
 }
 
 // recordSize returns how many bytes a record has as Helm stores it: JSON, compressed, in base64.
@@ -73,11 +73,11 @@ func recordSize(rel *release.Release) (int, error) {
 	return base64.StdEncoding.EncodedLen(size.Len()), nil
 }
 
-// errNoRecord is that there is no record of a release.
-var errNoRecord = errors.New("there is no record of the release")
+// ErrNone is that there is no record of a release.
+var ErrNone = errors.New("there is no record of the release")
 
-// history returns the records of a release, the oldest first; none where there is no release.
-func history(s *storage.Storage, name string) ([]*release.Release, error) {
+// History returns the records of a release, the oldest first; none where there is no release.
+func History(s *storage.Storage, name string) ([]*release.Release, error) {
 	found, err := s.History(name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil, nil
@@ -97,9 +97,9 @@ func history(s *storage.Storage, name string) ([]*release.Release, error) {
 	return all, nil
 }
 
-// lastDeployed returns the newest revision before another one that has been deployed, and not been uninstalled since; nil where there
+// LastDeployed returns the newest revision before another one that has been deployed, and not been uninstalled since; nil where there
 // is none.
-func lastDeployed(all []*release.Release, before int) *release.Release {
+func LastDeployed(all []*release.Release, before int) *release.Release {
 	for _, want := range []rcommon.Status{rcommon.StatusDeployed, rcommon.StatusSuperseded} {
 		for _, r := range slices.Backward(all) {
 			if r.Info.Status == rcommon.StatusUninstalled {
@@ -113,18 +113,18 @@ func lastDeployed(all []*release.Release, before int) *release.Release {
 	return nil
 }
 
-// baseOf returns the revision that the next operation works from: the newest one, or, where that has failed, the one that was deployed
+// Base returns the revision that the next operation works from: the newest one, or, where that has failed, the one that was deployed
 // before it; nil for none.
-func baseOf(all []*release.Release) *release.Release {
+func Base(all []*release.Release) *release.Release {
 	newest := all[len(all)-1]
 	if newest.Info.Status == rcommon.StatusUninstalling { // what an uninstallation has begun with
 		return newest
 	}
-	return lastDeployed(all, newest.Version+1)
+	return LastDeployed(all, newest.Version+1)
 }
 
-// endPending marks what a killed process left as failed, so that an operation can begin again.
-func endPending(s *storage.Storage, all []*release.Release) error {
+// EndPending marks what a killed process left as failed, so that an operation can begin again.
+func EndPending(s *storage.Storage, all []*release.Release) error {
 	for _, r := range all {
 		if r.Info.Status.IsPending() || r.Info.Status == rcommon.StatusUninstalling {
 			r.SetStatus(rcommon.StatusFailed, "Interrupted while "+string(r.Info.Status))
@@ -140,26 +140,26 @@ func endPending(s *storage.Storage, all []*release.Release) error {
 // keep those.
 const described = "Operation "
 
-func description(id string) string {
+func Description(id string) string {
 	if id == "" {
 		return ""
 	}
 	return described + id
 }
 
-// view returns what the records of a release say; nil where there is none.
-func view(all []*release.Release) *helm.Release {
+// View returns what the records of a release say; nil where there is none.
+func View(all []*release.Release) *helm.Release {
 	if len(all) == 0 {
 		return nil
 	}
 	r := all[len(all)-1]
-	v := &helm.Release{Name: r.Name, Namespace: r.Namespace, Revision: r.Version, RecordDigest: recordDigest(r),
+	v := &helm.Release{Name: r.Name, Namespace: r.Namespace, Revision: r.Version, RecordDigest: Digest(r),
 		Status: string(r.Info.Status), Description: r.Info.Description, Updated: r.Info.LastDeployed}
 	if id, ok := strings.CutPrefix(r.Info.Description, described); ok {
 		v.ID = id
 	}
-	if base := baseOf(all); base != nil {
-		v.BaseDigest, v.BaseDeployed = recordDigest(base), base.Info.Status == rcommon.StatusDeployed
+	if base := Base(all); base != nil {
+		v.BaseDigest, v.BaseDeployed = Digest(base), base.Info.Status == rcommon.StatusDeployed
 	}
 	if r.Chart != nil && r.Chart.Metadata != nil {
 		m := r.Chart.Metadata
@@ -167,5 +167,3 @@ func view(all []*release.Release) *helm.Release {
 	}
 	return v
 }
-
-func chartOf(c *chartv2.Chart) string { return c.Name() + " " + c.Metadata.Version }
