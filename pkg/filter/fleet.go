@@ -34,8 +34,8 @@ func (m *Members) Fleet(a authz.Authorizer, names ...string) Filter {
 	}
 }
 
-// nested begins a request that the handler of another one makes for the same caller, with the same credentials. It is parsed by itself, has a
-// record of its own, and nothing of the decision on the other.
+// nested begins a request that the handler of another one makes for the same caller, with the same credentials. It is parsed by itself,
+// has a record of its own, and nothing of the decision on the other.
 func nested(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		outer, found := r.Context().Value(recordKey{}).(*record)

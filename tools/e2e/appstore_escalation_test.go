@@ -140,7 +140,8 @@ func TestTheRightToTheStoreIsNoneToItsObjects(t *testing.T) {
 	} {
 		body := func(name string) obj {
 			return obj{"apiVersion": "application.kubesphere.io/v2", "kind": kind.kind, "metadata": obj{"name": name, "labels": obj{workspaceLabel: ws},
-				"annotations": obj{"application.kubesphere.io/req-user": carols}}, "spec": obj{"url": "https://charts.example.com", "digest": "00"}, "status": obj{"state": "active"}}
+				"annotations": obj{"application.kubesphere.io/req-user": carols}}, "spec": obj{"url": "https://charts.example.com", "digest": "00"},
+				"status": obj{"state": "active"}}
 		}
 		for _, at := range []string{storeAPI + "/workspaces/" + ws + "/" + kind.plural, storeAPI + "/" + kind.plural, storeKube + "/" + kind.plural} {
 			for _, c := range []struct {

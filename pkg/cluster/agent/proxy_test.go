@@ -67,7 +67,8 @@ func TestAMemberReachesItsHubThroughAProxy(t *testing.T) {
 	way.mu.Lock()
 	way.to = w.server.Listener.Addr().String()
 	way.mu.Unlock()
-	a, err := agent.New(agent.Options{Secrets: newSecrets(), Hub: &url.URL{Scheme: "https", Host: "example.com"}, Token: always(w.cluster("m1", "c-1")), UID: "u-m1",
+	a, err := agent.New(agent.Options{Secrets: newSecrets(), Hub: &url.URL{Scheme: "https", Host: "example.com"},
+		Token: always(w.cluster("m1", "c-1")), UID: "u-m1",
 		CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.server.Certificate().Raw}), Now: w.clock, Handler: http.NotFoundHandler()})
 	if err != nil {
 		t.Fatal(err)

@@ -73,7 +73,8 @@ func (p *plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasSuffix(r.URL.Path, "/token"):
 		fmt.Fprintf(w, `{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","status":{"token":%q}}`, p.token)
 	case r.Method == http.MethodGet:
-		fmt.Fprintf(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"x","uid":%q,"annotations":{"cluster.kubesphere.io/host-cluster":%q}}}`, p.uid, p.host)
+		fmt.Fprintf(w, `{"kind":"Namespace",`+
+			`"apiVersion":"v1","metadata":{"name":"x","uid":%q,"annotations":{"cluster.kubesphere.io/host-cluster":%q}}}`, p.uid, p.host)
 	case strings.HasSuffix(r.URL.Path, "roles") && r.Method == http.MethodPost:
 		w.WriteHeader(http.StatusConflict)
 		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"AlreadyExists","code":409}`)

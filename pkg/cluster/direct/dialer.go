@@ -159,8 +159,8 @@ func (d *Dialing) link(ctx context.Context, m *cluster.Member) error {
 	return d.Members.Serve(life, websocket.NetConn(context.WithoutCancel(ctx), conn, websocket.MessageBinary), m.UID, func() {})
 }
 
-// exchange puts a credential of listed rights in the place of the one that a Cluster has, unless its administrator wants to keep that, until
-// ctx ends. One that can't be replaced is tried again after a while, and a new one soon.
+// exchange puts a credential of listed rights in the place of the one that a Cluster has, unless its administrator wants to keep that,
+// until ctx ends. One that can't be replaced is tried again after a while, and a new one soon.
 func (d *Dialing) exchange(ctx context.Context, uid string) {
 	tick := time.NewTicker(exchangeEvery)
 	defer tick.Stop()

@@ -52,7 +52,8 @@ func TestWhatAMemberLacksIsACondition(t *testing.T) {
 	}
 	m.SetSynced(true, []cluster.Pending{{Kind: "users", Name: "ann", Reason: strings.Repeat("é", 10_000)}, {Kind: "users", Name: "bob"}})
 	now = now.Add(time.Hour)
-	if !h.setSynced(c, m) || get().Status != corev1.ConditionFalse || !strings.Contains(get().Message, "2 objects wait, which the cluster's sync names, such as users/ann") ||
+	if !h.setSynced(c, m) || get().Status != corev1.ConditionFalse ||
+		!strings.Contains(get().Message, "2 objects wait, which the cluster's sync names, such as users/ann") ||
 		len(get().Message) > 1000 || !get().LastTransitionTime.Time.Equal(now) {
 		t.Errorf("%+v", get())
 	}
@@ -68,7 +69,8 @@ func TestTheEndOfACredentialIsACondition(t *testing.T) {
 	now := end
 	h := &Hub{Options: Options{Now: func() time.Time { return now }}}
 	// {"sub":"x","exp":1800000000}
-	kubeconfig := `{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"c"}}],"clusters":[{"name":"c",` +
+	kubeconfig := `{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"c"}}],` +
+		`"clusters":[{"name":"c",` +
 		`"cluster":{"server":"https://192.0.2.1"}}],"users":[{"name":"c","user":{"token":"e30.eyJzdWIiOiJ4IiwiZXhwIjoxODAwMDAwMDAwfQ.c2ln"}}]}`
 	c := &clusterv1alpha1.Cluster{Spec: clusterv1alpha1.ClusterSpec{Connection: clusterv1alpha1.Connection{KubeConfig: []byte(kubeconfig)}}}
 	members := &cluster.Members{Now: h.Now}

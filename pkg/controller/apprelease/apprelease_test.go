@@ -297,7 +297,8 @@ func TestX33AConditionalRoleIsNamed(t *testing.T) {
 			w.fails = []error{&helm.Error{Reason: helm.ReasonForbidden, Transient: true, Message: "pods is forbidden"}}
 			w.add(nil)
 			if got := w.get().Status.Message; !strings.HasPrefix(got, "403 Forbidden: pods is forbidden") ||
-				!strings.Contains(got, "none that a policy or a condition gives") || strings.Contains(got, "depends on one") != (c.names != "") || !strings.Contains(got, c.names) {
+				!strings.Contains(got, "none that a policy or a condition gives") || strings.Contains(got, "depends on one") != (c.names != "") ||
+				!strings.Contains(got, c.names) {
 				t.Error(got)
 			}
 		})

@@ -89,7 +89,8 @@ func TestAListOverAllClusters(t *testing.T) {
 	a := admin(t)
 	labelled(t, "all", map[string][]string{"host": {"a-1", "c-1", "e-1", "same-1"}, direct: {"b-1", "d-1", "same-1"}, dialer: {"a-2", "f-1", "same-1"}})
 	v := "memberTimeout=10s&labelSelector=list=all&ascending=true"
-	want := []string{"host a-1", dialer + " a-2", direct + " b-1", "host c-1", direct + " d-1", "host e-1", dialer + " f-1", "host same-1", direct + " same-1", dialer + " same-1"}
+	want := []string{"host a-1", dialer + " a-2", direct + " b-1", "host c-1", direct + " d-1", "host e-1",
+		dialer + " f-1", "host same-1", direct + " same-1", dialer + " same-1"}
 	var got []string
 	for next := ""; ; {
 		l := list(t, a, v+"&sortBy=name&limit=3&next="+next)
@@ -129,7 +130,8 @@ func TestAListOverAllClusters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := product.Do(t.Context(), stack.Request{Path: fleetMaps + "?" + v, Token: a.token, Header: http.Header{"If-None-Match": {first.Header.Get("Etag")}}})
+	again, err := product.Do(t.Context(), stack.Request{Path: fleetMaps + "?" + v, Token: a.token,
+		Header: http.Header{"If-None-Match": {first.Header.Get("Etag")}}})
 	if err != nil || again.Status != http.StatusNotModified {
 		t.Errorf("the same again is %d, %v", again.Status, err)
 	}
@@ -177,7 +179,9 @@ func TestAListOverAllClustersShowsWhatEachWouldShow(t *testing.T) {
 }
 
 func nameRole(name string) obj {
-	return named("GlobalRole", name, obj{"rules": []obj{{"verbs": []string{"get", "list", "watch"}, "apiGroups": []string{""}, "resources": []string{"configmaps"}}}})
+	return named("GlobalRole", name, obj{"rules": []obj{
+		{"verbs": []string{"get", "list", "watch"}, "apiGroups": []string{""}, "resources": []string{"configmaps"}},
+	}})
 }
 
 func nameBinding(name, to string) obj {
