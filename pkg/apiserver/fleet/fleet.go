@@ -161,7 +161,7 @@ func peerAddress(listen net.Addr, apiserver string) string {
 			return ""
 		}
 		port := cmp.Or(u.Port(), "443")
-		conn, err := net.Dial("udp", net.JoinHostPort(u.Hostname(), port))
+		conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(context.Background(), "udp", net.JoinHostPort(u.Hostname(), port))
 		if err != nil {
 			return ""
 		}

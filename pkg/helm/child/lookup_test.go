@@ -52,7 +52,7 @@ func TestX21WhatTemplatesMayNotReadIsNoted(t *testing.T) {
 			}
 			body, _ := io.ReadAll(answer.Body)
 			_ = answer.Body.Close()
-			if noted := answer.StatusCode == 404 && c.code != 404; noted != (c.want != nil) || !noted && string(body) != "as it is" {
+			if noted := answer.StatusCode == http.StatusNotFound && c.code != http.StatusNotFound; noted != (c.want != nil) || !noted && string(body) != "as it is" {
 				t.Errorf("%s %s: %d becomes %d %s", c.method, c.path, c.code, answer.StatusCode, body)
 			}
 		}

@@ -29,6 +29,7 @@ const maxRecord = 900 << 10
 // out of them first.
 type Bounded struct{ driver.Driver }
 
+// Create implements driver.Creator.
 func (d Bounded) Create(key string, r ri.Releaser) error {
 	rel, ok := r.(*release.Release)
 	if !ok {
@@ -140,6 +141,7 @@ func EndPending(s *storage.Storage, all []*release.Release) error {
 // keep those.
 const described = "Operation "
 
+// Description returns what a revision that an operation deployed is described by; "" for an operation without an ID.
 func Description(id string) string {
 	if id == "" {
 		return ""
