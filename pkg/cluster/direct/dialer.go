@@ -50,30 +50,24 @@ type Dialing struct {
 
 // Run links members until ctx ends.
 func (d *Dialing) Run(ctx context.Context) {
-	running := map[string]dialed{}
+	running := map[string]context.CancelFunc{}
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
 		direct := map[string]bool{}
 		for _, uid := range d.Members.UIDs() {
-			m := d.Members.ByUID(uid)
-			if m == nil || !m.Direct() {
-				continue
-			}
-			direct[uid] = true
-			if old, ok := running[uid]; ok {
-				if old.endpoint == m.Endpoint() {
-					continue
+			if m := d.Members.ByUID(uid); m != nil && m.Direct() {
+				direct[uid] = true
+				if running[uid] == nil {
+					c, cancel := context.WithCancel(ctx)
+					running[uid] = cancel
+					go d.keep(c, uid)
 				}
-				old.end()
 			}
-			c, end := context.WithCancel(ctx)
-			running[uid] = dialed{end, m.Endpoint()}
-			go d.keep(c, uid)
 		}
-		for uid, of := range running {
+		for uid, cancel := range running {
 			if !direct[uid] {
-				of.end()
+				cancel()
 				delete(running, uid)
 			}
 		}
@@ -83,12 +77,6 @@ func (d *Dialing) Run(ctx context.Context) {
 		case <-tick.C:
 		}
 	}
-}
-
-// dialed is a member that is dialled at an address; another one is dialled anew.
-type dialed struct {
-	end      context.CancelFunc
-	endpoint string
 }
 
 // keep keeps the link of one member.
@@ -142,6 +130,7 @@ func (d *Dialing) link(ctx context.Context, m *cluster.Member) error {
 	life, end := context.WithCancel(ctx)
 	defer end()
 	go d.exchange(life, m.UID)
+	go d.untilMoved(life, m, end)
 	go func() {
 		tick := time.NewTicker(inviteEvery)
 		defer tick.Stop()
@@ -157,6 +146,23 @@ func (d *Dialing) link(ctx context.Context, m *cluster.Member) error {
 		}
 	}()
 	return d.Members.Serve(life, websocket.NetConn(context.WithoutCancel(ctx), conn, websocket.MessageBinary), m.UID, func() {})
+}
+
+// untilMoved calls end when the Cluster of a member has another address than it was dialled at.
+func (d *Dialing) untilMoved(ctx context.Context, m *cluster.Member, end func()) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if now := d.Members.ByUID(m.UID); now != nil && now.Endpoint() != m.Endpoint() {
+			end()
+			return
+		}
+	}
 }
 
 // exchange puts a credential of listed rights in the place of the one that a Cluster has, unless its administrator wants to keep that,
