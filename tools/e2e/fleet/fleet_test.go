@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -68,18 +69,27 @@ func TestRequestsGoToTheMemberThatTheyName(t *testing.T) {
 func events(t *testing.T, u user, path string) (lines <-chan string, end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, product.URL+path, nil)
+	out, err := streamOf(ctx, product.URL+path, u.token)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+u.token)
+	return out, cancel
+}
+
+// streamOf returns the lines of an answer, until ctx ends.
+func streamOf(ctx context.Context, address, token string) (<-chan string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
 		body, _ := io.ReadAll(resp.Body)
-		t.Fatalf("watch %s: %d %s", path, resp.StatusCode, body)
+		return nil, errors.Join(fmt.Errorf("watch %s: %d %s", address, resp.StatusCode, body), resp.Body.Close())
 	}
 	out := make(chan string, 1024)
 	go func() {
@@ -91,7 +101,7 @@ func events(t *testing.T, u user, path string) (lines <-chan string, end func())
 			out <- s.Text()
 		}
 	}()
-	return out, cancel
+	return out, nil
 }
 
 // until reads lines until one has a text.

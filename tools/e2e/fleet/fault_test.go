@@ -1,0 +1,273 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// wire is what lies between the hub and a member that it dials: a TCP proxy that does harm.
+type wire struct {
+	listener net.Listener
+	to       string
+
+	mu    sync.Mutex
+	conns map[net.Conn]bool
+	// harm is called for each piece of data, both ways; it may wait, or fail, which cuts the connection.
+	harm func() error
+}
+
+func newWire(t *testing.T, to string) *wire {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{listener: l, to: to, conns: map[net.Conn]bool{}}
+	go func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go w.carry(near)
+		}
+	}()
+	t.Cleanup(func() { _ = l.Close(); w.cut() })
+	return w
+}
+
+func (w *wire) carry(near net.Conn) {
+	w.mu.Lock()
+	to := w.to
+	w.mu.Unlock()
+	far, err := (&net.Dialer{Timeout: patience}).Dial("tcp", to)
+	if err != nil {
+		_ = near.Close()
+		return
+	}
+	w.mu.Lock()
+	w.conns[near], w.conns[far] = true, true
+	w.mu.Unlock()
+	copies := func(to, from net.Conn) {
+		buf := make([]byte, 32<<10)
+		for {
+			n, err := from.Read(buf)
+			if err == nil {
+				w.mu.Lock()
+				harm := w.harm
+				w.mu.Unlock()
+				if harm != nil {
+					err = harm()
+				}
+			}
+			if err == nil {
+				_, err = to.Write(buf[:n])
+			}
+			if err != nil {
+				_ = to.Close()
+				_ = from.Close()
+				return
+			}
+		}
+	}
+	go copies(near, far)
+	copies(far, near)
+}
+
+// does sets the harm.
+func (w *wire) does(harm func() error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.harm = harm
+}
+
+// leads leads new connections elsewhere.
+func (w *wire) leads(to string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.to = to
+}
+
+// cut cuts what is connected.
+func (w *wire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c := range w.conns {
+		_ = c.Close()
+	}
+	clear(w.conns)
+}
+
+// redirect has the hub dial a member at another address, and returns that at which it did.
+func redirect(t *testing.T, to string) (was string) {
+	t.Helper()
+	var c struct {
+		Spec struct {
+			Connection struct{ KubeSphereAPIEndpoint string }
+		}
+	}
+	if err := json.Unmarshal([]byte(admin(t).must(t, http.StatusOK, http.MethodGet, clusters+"/"+direct, nil)), &c); err != nil {
+		t.Fatal(err)
+	}
+	// A credential is sent to no other address than it was written for: who may read it says that it is for this one, too.
+	out, err := exec.CommandContext(t.Context(), product.Program("kubectl"), "--kubeconfig", filepath.Join(product.Dir, "members", direct, "kubeconfig"),
+		"config", "view", "--raw", "--flatten", "--minify").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := json.Marshal(obj{"spec": obj{"connection": obj{"kubesphereAPIEndpoint": to, "kubeconfig": fmt.Appendf(out, "# for %s\n", to)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), product.Program("kubectl"), "--kubeconfig", filepath.Join(product.Dir, "kubeconfig"), "patch",
+		"clusters.cluster.kubesphere.io", direct, "--type=merge", "--patch", string(patch))
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return c.Spec.Connection.KubeSphereAPIEndpoint
+}
+
+// F6, F19, F21, F22, F31: whatever happens on the way to a member, the others answer, no answer logs anybody out or is half a one, and all is well again
+// without a restart.
+func TestWhatHappensOnTheWayToAMember(t *testing.T) {
+	a := admin(t)
+	own := redirect(t, "https://127.0.0.1:1")
+	u, err := url.Parse(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWire(t, u.Host)
+	defer func() {
+		redirect(t, own)
+		w.cut() // what answers from now on is dialled at its own address
+		a.becomes(t, patience, http.StatusOK, http.MethodGet, "/clusters/"+direct+"/api/v1/nodes", nil)
+	}()
+	redirect(t, "https://"+w.listener.Addr().String())
+	nodes := "/clusters/" + direct + "/api/v1/nodes"
+	served := func(when string) {
+		t.Helper()
+		eventually(t, when, func(ctx context.Context) error {
+			w.mu.Lock()
+			n := len(w.conns)
+			w.mu.Unlock()
+			resp, err := a.ask(ctx, http.MethodGet, nodes, nil)
+			if err == nil && (resp.Status != http.StatusOK || n == 0) {
+				err = fmt.Errorf("%d by %d connections: %.600s", resp.Status, n, resp.Body)
+			}
+			return err
+		})
+	}
+	others := func() {
+		t.Helper()
+		a.must(t, http.StatusOK, http.MethodGet, "/clusters/"+dialer+"/api/v1/nodes", nil)
+		a.must(t, http.StatusOK, http.MethodGet, "/api/v1/nodes", nil)
+	}
+	// fails asks until the member is not reached, and sees nothing on the way that is not an answer of the hub's or the member's.
+	fails := func(what string) {
+		t.Helper()
+		eventually(t, what, func(ctx context.Context) error {
+			resp, err := a.ask(ctx, http.MethodGet, nodes, nil)
+			switch {
+			case err != nil:
+				return err
+			case resp.Status == http.StatusUnauthorized || strings.Contains(string(resp.Body), `"Unauthorized"`):
+				t.Fatalf("%s logs out: %d %s", what, resp.Status, resp.Body)
+			case resp.Status != http.StatusServiceUnavailable && resp.Status != http.StatusGatewayTimeout:
+				return fmt.Errorf("%d", resp.Status)
+			}
+			return nil
+		})
+		others()
+	}
+	served("before")
+
+	w.cut()
+	served("after a cut")
+
+	silent := make(chan struct{})
+	w.does(func() error { <-silent; return io.ErrUnexpectedEOF })
+	fails("silence")
+	w.does(nil)
+	close(silent)
+	w.cut()
+	served("after silence")
+
+	w.does(func() error { time.Sleep(200 * time.Millisecond); return nil })
+	for range 3 {
+		a.must(t, http.StatusOK, http.MethodGet, nodes, nil)
+	}
+	others()
+	w.does(nil)
+
+	// The hub itself, and nobody at all, behind the address: neither is the member.
+	hub, err := url.Parse(product.TLSURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, to := range map[string]string{"another cluster": hub.Host, "nobody": "127.0.0.1:1"} {
+		w.leads(to)
+		w.cut()
+		fails(what)
+		w.leads(u.Host)
+		served("after " + what)
+	}
+}
+
+// program returns the process of a program that has a text in its command line.
+func program(t *testing.T, name, mark string) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range all {
+		n, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if raw, err := os.ReadFile("/proc/" + e.Name() + "/cmdline"); err == nil && strings.Contains(string(raw), "\x00"+name+"\x00") &&
+			strings.Contains(string(raw), mark) {
+			return n
+		}
+	}
+	t.Fatalf("no %s of %s", name, mark)
+	return 0
+}
+
+// F21: a member whose kube-apiserver stops answers what it knows, and costs the others nothing.
+func TestAMemberWhoseKubeAPIServerStops(t *testing.T) {
+	a := admin(t)
+	list := "/clusters/" + dialer + "/kapis/resources.kubesphere.io/v1alpha3/namespaces"
+	a.becomes(t, patience, http.StatusOK, http.MethodGet, list, nil)
+	process := program(t, "kube-apiserver", filepath.Join(product.Dir, "members", dialer)+"/")
+	if err := syscall.Kill(process, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Kill(process, syscall.SIGCONT) }()
+	for _, path := range []string{list, "/clusters/" + direct + "/api/v1/nodes", "/api/v1/nodes"} {
+		a.must(t, http.StatusOK, http.MethodGet, path, nil)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if resp, err := a.ask(ctx, http.MethodGet, "/clusters/"+dialer+"/api/v1/nodes", nil); err == nil && resp.Status == http.StatusOK {
+		t.Errorf("a kube-apiserver that is stopped answers %.200s", resp.Body)
+	}
+	if err := syscall.Kill(process, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	a.becomes(t, patience, http.StatusOK, http.MethodGet, "/clusters/"+dialer+"/api/v1/nodes", nil)
+}
