@@ -119,11 +119,13 @@ func (m *Member) SetBound(users []string) {
 	}
 }
 
-// Binds reports whether a binding of the member's own names a user.
+// Binds reports whether a binding of the member's own names a user, as the member last said.
 func (m *Member) Binds(user string) bool {
-	if _, s := m.state.members.other(m.UID); !m.linkedHere() {
-		_, found := slices.BinarySearch(s.Bound, user)
-		return found
+	if !m.linkedHere() {
+		if e, s := m.state.members.other(m.UID); e != nil {
+			_, found := slices.BinarySearch(s.Bound, user)
+			return found
+		}
 	}
 	t := &m.state.told
 	t.mu.Lock()
