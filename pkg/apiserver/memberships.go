@@ -64,7 +64,7 @@ func (p memberships) follow() {
 // join keeps this cluster in the fleet of its hub, whose requests handler answers, if it is to be a member of one.
 func (p memberships) join(ctx context.Context, handler http.Handler) error {
 	way := p.cfg.Fleet.Hub
-	p.hub.Listen(p.listeners[0], p.cluster.Host)
+	p.hub.Listen(ctx, p.listeners[0], p.cluster.Host)
 	switch {
 	case !p.isMember():
 		return nil

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -69,5 +70,25 @@ func TestWhoEntersAMember(t *testing.T) {
 	}
 	if d, err := h.Entering(next).Authorize(t.Context(), nil, &request.Info{Cluster: "m1"}); err != nil || d.Allowed() {
 		t.Errorf("nobody at all: %+v, %v", d, err)
+	}
+}
+
+// F4: other replicas reach one at the address that it listens at, or where it listens everywhere at the one that it reaches kube-apiserver from.
+func TestAReplicaKnowsWhereItIsReached(t *testing.T) {
+	for name, x := range map[string]struct {
+		listen    net.Addr
+		apiserver string
+		want      string
+	}{
+		"Loopback":   {&net.TCPAddr{IP: net.ParseIP("127.0.0.1"), Port: 9090}, "https://127.0.0.1:6443", "127.0.0.1:9090"},
+		"Everywhere": {&net.TCPAddr{IP: net.IPv6zero, Port: 9090}, "https://127.0.0.1:6443", "127.0.0.1:9090"},
+		"NoPort":     {&net.TCPAddr{IP: net.IPv4zero, Port: 9443}, "https://127.0.0.1", "127.0.0.1:9443"},
+		"IPv6":       {&net.TCPAddr{IP: net.ParseIP("fd00::1"), Port: 9090}, "https://127.0.0.1", "[fd00::1]:9090"},
+		"NoAddress":  {&net.UnixAddr{Name: "x"}, "https://127.0.0.1", ""},
+		"NoServer":   {&net.TCPAddr{IP: net.IPv4zero, Port: 9090}, "::", ""},
+	} {
+		if got := peerAddress(t.Context(), x.listen, x.apiserver); got != x.want {
+			t.Errorf("%s: %q, want %q", name, got, x.want)
+		}
 	}
 }

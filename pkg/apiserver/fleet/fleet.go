@@ -139,17 +139,17 @@ func (h *Hub) Run(ctx context.Context) {
 }
 
 // Listen tells the other replicas of the hub that this one listens by l.
-func (h *Hub) Listen(l net.Listener, apiserver string) {
+func (h *Hub) Listen(ctx context.Context, l net.Listener, apiserver string) {
 	if h == nil {
 		return
 	}
-	h.address <- peerAddress(l.Addr(), apiserver)
+	h.address <- peerAddress(ctx, l.Addr(), apiserver)
 }
 
 // peerAddress returns the address at which other replicas reach one that listens at another; "" where that is not known. One that listens
 // everywhere is reached where it reaches kube-apiserver from, which costs no packet to know. One whose address is not known passes requests
 // on all the same.
-func peerAddress(listen net.Addr, apiserver string) string {
+func peerAddress(ctx context.Context, listen net.Addr, apiserver string) string {
 	at, ok := listen.(*net.TCPAddr)
 	if !ok {
 		return ""
@@ -161,7 +161,7 @@ func peerAddress(listen net.Addr, apiserver string) string {
 			return ""
 		}
 		port := cmp.Or(u.Port(), "443")
-		conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(context.Background(), "udp", net.JoinHostPort(u.Hostname(), port))
+		conn, err := (&net.Dialer{}).DialContext(ctx, "udp", net.JoinHostPort(u.Hostname(), port))
 		if err != nil {
 			return ""
 		}
