@@ -199,7 +199,7 @@ func byNamespace(rights permission.Rights) map[string][]string {
 		if name == "" {
 			name = "(cluster)"
 		}
-		out[name] = words(rights[namespace])
+		out[name] = slices.Compact(slices.Sorted(slices.Values(words(rights[namespace]))))
 	}
 	return out
 }
