@@ -21,16 +21,25 @@ kind: Service
 spec: {ports: [{name: http, port: 80, targetPort: 80}]}
 `
 
-// withGateways starts a server and a controller that make gateways by templates, with the rights that an overlay adds.
+// withGateways starts a server and a controller that make gateways by templates.
 func withGateways(t *testing.T) (url string) {
 	t.Helper()
-	folder, config := t.TempDir(), filepath.Join(t.TempDir(), "kubesphere.yaml")
-	text, err := os.ReadFile(filepath.Join(product.Dir, "kubesphere.yaml"))
-	if err := errors.Join(err, os.WriteFile(filepath.Join(folder, "all.yaml"), []byte(gatewayTemplates), 0o600),
-		os.WriteFile(config, append(text, "gateway:\n  templates: "+folder+"\n"...), 0o600)); err != nil {
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "all.yaml"), []byte(gatewayTemplates), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rbac := filepath.Join("..", "..", "config", "gateway", "templates", "rbac.yaml")
+	return gatewaysBy(t, "templates", "templates: "+folder)
+}
+
+// gatewaysBy starts a server and a controller that make gateways by a backend, with the rights that its overlay adds.
+func gatewaysBy(t *testing.T, backend, option string) (url string) {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "kubesphere.yaml")
+	text, err := os.ReadFile(filepath.Join(product.Dir, "kubesphere.yaml"))
+	if err := errors.Join(err, os.WriteFile(config, append(text, "gateway:\n  "+option+"\n"...), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	rbac := filepath.Join("..", "..", "config", "gateway", backend, "rbac.yaml")
 	mustKubectlAt(t, "", "apply", "-f", rbac)
 	t.Cleanup(func() { _, _ = kubectlAt(context.Background(), "", "delete", "--ignore-not-found", "-f", rbac) })
 	replica, err := product.LoggedReplica(t.Context(), os.Stderr, "--config", config)
