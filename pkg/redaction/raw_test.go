@@ -99,6 +99,9 @@ func TestWhatReadsUnredactedObjectsIsListed(t *testing.T) {
 		},
 		".RoundTrip(": {
 			"pkg/caller/caller.go":              "makes a Raw of it",
+			"pkg/cluster/peer/request.go":       "is the way to a member over another replica, and the member redacts what it answers",
+			"pkg/helm/child/dryrun.go":          "is the way of a preview, which shows fields and no values",
+			"pkg/helm/child/lookup.go":          "is the way of an installer, whose own rights decide what a chart reads",
 			"pkg/cluster/fleetsync/syncer.go":   "tells a member what is to be there, and gets no object",
 			"pkg/cluster/link/hub.go":           "is the way to a member, which redacts what it answers",
 			"pkg/proxy/member.go":               "passes on what a member has redacted",

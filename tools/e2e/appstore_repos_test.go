@@ -231,7 +231,7 @@ func TestAPasswordInTheURLOfARepoIsRefused(t *testing.T) {
 	}
 	t.Cleanup(func() { _, _ = a.do(context.Background(), http.MethodDelete, storeKube+"/repos/"+name, nil) })
 	a.must(t, http.StatusOK, http.MethodPost, storeAPI+"/repos", repo("application.kubesphere.io/v2", "Repo", with))
-	own := obj{"username": "ann", "password": canary} // an address without it is refused for another reason
+	own := obj{"username": "ann", "password": unique("password")} // an address without it is refused for another reason
 	a.must(t, http.StatusUnprocessableEntity, http.MethodPatch, storeKube+"/repos/"+name, obj{"spec": obj{"url": with, "credential": own}}, asMerge)
 	a.must(t, http.StatusOK, http.MethodPatch, storeKube+"/repos/"+name, obj{"spec": obj{"description": "a@b"}}, asMerge)
 	spec := decode[struct {

@@ -129,11 +129,11 @@ func TestX23AnExtensionIsSeenBeforeItIsInstalled(t *testing.T) {
 		t.Helper()
 		return a.must(t, http.StatusOK, http.MethodGet, objects+"/secrets/shop-token", nil).body
 	}
-	made := token(t)
+	made, whole := token(t), t
 	step(t, "before it is changed", func(t *testing.T) {
 		patch(t, obj{"metadata": previewed("before")}) // the Secret is a change, too
 		eventually(t, "it is held", a.conditionIs(plan, "Previewed", "True", name+"-preview"))
-		a.create(t, objects+"/secrets", obj{"apiVersion": "v1", "kind": "Secret", "metadata": obj{"name": "mine", "labels": obj{"kapis.dev/values": name}},
+		a.create(whole, objects+"/secrets", obj{"apiVersion": "v1", "kind": "Secret", "metadata": obj{"name": "mine", "labels": obj{"kapis.dev/values": name}},
 			"stringData": obj{"values.yaml": "password: " + password}})
 		patch(t, obj{"metadata": previewed("2"), "spec": obj{"config": "greeting: " + greeting + "\nreplicas: 2\nwidget: false"}})
 		eventually(t, "fields are named", a.has(shown, "ConfigMap "+namespace+"/shop-web", "data.greeting", "data.password", "spec.replicas",
