@@ -200,9 +200,9 @@ func TestNobodyGivesAwayMoreThanHeHolds(t *testing.T) { // S6
 					t.Fatalf("a role of what he holds: %d %s", code, clip(body))
 				}
 				defer a.must(t, http.StatusOK, http.MethodDelete, iamAPI+"/globalroles/"+fresh, nil)
-				if code, body := do(t, http.MethodPatch, "/globalroles/platform-regular", `{"metadata":{"annotations":{"kubesphere.io/description":"`+fresh+`"}}}`,
+				if code, body := do(t, http.MethodPatch, "/globalroles/platform-regular", `{"metadata":{"annotations":{"example.com/note":"`+fresh+`"}}}`,
 					merge); code != http.StatusOK {
-					t.Errorf("a description: %d %s", code, clip(body))
+					t.Errorf("a note: %d %s", code, clip(body))
 				}
 				if code, body := do(t, http.MethodPost, "/globalrolebindings", encode(t, globalBinding(fresh, mine, "nobody"))); code/100 != 2 {
 					t.Errorf("a binding of what he holds: %d %s", code, clip(body))

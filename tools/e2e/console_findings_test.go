@@ -147,7 +147,7 @@ func TestD7D9OverviewsCountWhatPagesList(t *testing.T) {
 	a.create(t, "/apis/networking.k8s.io/v1/namespaces/"+w.namespace+"/ingresses", obj{
 		"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": obj{"name": "web"},
 		"spec": obj{"defaultBackend": obj{"service": obj{"name": "web", "port": obj{"number": 80}}}}})
-	eventually(t, "the roles of the project", a.is(http.StatusOK, http.MethodGet, iamRoute+"/namespaces/"+w.namespace+"/roles/operator"))
+	eventually(t, "the roles of the project", a.has(iamRoute+"/namespaces/"+w.namespace+"/roles", `"operator"`, `"viewer"`))
 	a.must(t, http.StatusOK, http.MethodPost, iamRoute+"/namespaces/"+w.namespace+"/namespacemembers", []obj{{"username": w.user, "roleRef": "viewer"}})
 	counts := func(ctx context.Context, path string) (map[string]string, error) {
 		r, err := a.do(ctx, http.MethodGet, path, nil)

@@ -267,7 +267,8 @@ func TestAReleaseOfKindsThatAreGoneIsUninstalled(t *testing.T) {
 	}
 	q := helm.Request{Operation: helm.Uninstall, RecordDigest: strings.Repeat("0", 64)}
 	r.refused(q, helm.ReasonInvalid, "changed by somebody else")
-	q.RecordDigest = r.must(helm.Request{Operation: helm.Status}).Release.RecordDigest
+	is := r.must(helm.Request{Operation: helm.Status}).Release
+	q.RecordDigest, q.BaseDigest = is.RecordDigest, is.BaseDigest
 	if result := r.must(q); r.configMap("a") != nil || len(r.records()) != 0 || !strings.Contains(strings.Join(result.Kept, "\n"), "Thing one") {
 		t.Errorf("%+v, %v", result, r.records())
 	}
