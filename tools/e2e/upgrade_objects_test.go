@@ -73,7 +73,8 @@ func (w *upgradeWorld) makeObjects(t *testing.T, a caller, name string) {
 	post(iamAPI+ns+"/rolebindings", iamObject("RoleBinding", "own", bound("Role", "own")))
 	post("/apis/kubesphere.io/v1alpha1"+ns+"/serviceaccounts", obj{"apiVersion": "kubesphere.io/v1alpha1", "kind": "ServiceAccount",
 		"metadata": obj{"name": "robot"}})
-	post("/api/v1"+ns+"/configmaps", obj{"apiVersion": "v1", "kind": "ConfigMap", "metadata": obj{"name": "own"}, "data": obj{"a": "b"}})
+	eventually(t, "what is used of the quota is known", a.accepts(http.StatusCreated, http.MethodPost, "/api/v1"+ns+"/configmaps",
+		obj{"apiVersion": "v1", "kind": "ConfigMap", "metadata": obj{"name": "own"}, "data": obj{"a": "b"}}))
 	// A second factor is made on a page; the one here is for a user who does not log in.
 	_, err := w.root.Resource(schema.GroupVersionResource{Group: "session.kapis.dev", Version: "v1alpha1", Resource: "factors"}).Create(t.Context(),
 		&unstructured.Unstructured{Object: obj{"apiVersion": "session.kapis.dev/v1alpha1", "kind": "Factor", "metadata": obj{"name": name + "-guarded"},
