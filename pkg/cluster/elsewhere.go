@@ -125,6 +125,20 @@ func (m *Member) linkedHere() bool {
 	return len(m.state.all) > 0
 }
 
+// byOther returns another replica that requests to the member go by, and what that says of it; nil where they go over a link to this one.
+// They go by another one while there is no link to this replica, and while the member has been told everything there and not yet here:
+// a replica that has just started may serve at once what the others serve.
+func (m *Member) byOther() (*Elsewhere, State) {
+	e, s := m.state.members.other(m.UID)
+	if e == nil || !m.linkedHere() {
+		return e, s
+	}
+	if synced, _ := m.SyncedHere(); synced || !s.Synced {
+		return nil, State{}
+	}
+	return e, s
+}
+
 // Linked reports whether there is a link to a member, to this replica or another one, and since when that is so.
 func (m *Member) Linked() (bool, time.Time) {
 	m.state.mu.Lock()

@@ -314,14 +314,14 @@ type way func(*http.Request) (*http.Response, error)
 
 // way returns how a request is sent. The lock is held.
 func (s *links) way(uid string, r *http.Request, elsewhere *Elsewhere) way {
-	if len(s.all) == 0 {
-		if elsewhere == nil {
-			return nil
-		}
+	if elsewhere != nil {
 		return func(r *http.Request) (*http.Response, error) {
 			s.members.counts.forwarded.Add(1)
 			return elsewhere.Send(uid, r)
 		}
+	}
+	if len(s.all) == 0 {
+		return nil
 	}
 	s.next++
 	l := s.all[s.next%len(s.all)]
@@ -355,10 +355,10 @@ func (m *Member) enter(r *http.Request, elsewhere *Elsewhere) (send way, leave f
 	}), nil
 }
 
-// RoundTrip sends a request to the member: over a link to this replica, or by another replica that has one. What the answer's body reads
+// RoundTrip sends a request to the member: over a link to this replica, or by another replica (see byOther). What the answer's body reads
 // counts as running until it is closed.
 func (m *Member) RoundTrip(r *http.Request) (*http.Response, error) {
-	elsewhere, _ := m.state.members.other(m.UID)
+	elsewhere, _ := m.byOther()
 	return m.roundTrip(r, elsewhere)
 }
 

@@ -102,6 +102,50 @@ func TestRequestsGoToTheMemberThatIsLinked(t *testing.T) {
 	}
 }
 
+// F4: a replica that is linked to a member, but has not told it everything yet, sends requests by another one that has.
+func TestRequestsGoByTheReplicaThatHasToldTheMemberEverything(t *testing.T) {
+	a := linktest.NewAuthority(t)
+	changes := make(chan bool, 8)
+	m := &cluster.Members{Identity: a.Hub(t), Host: "host", Now: time.Now}
+	m.Changed = func(*cluster.Member) { changes <- true }
+	m.Set(object(t, "m1", uid, nil))
+	join(t, m, a, uid, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "here") })
+	<-changes
+	one := m.ByName("m1")
+	other := func(synced bool) *cluster.Elsewhere {
+		return &cluster.Elsewhere{
+			Send: func(string, *http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("there"))}, nil
+			},
+			Members: map[string]cluster.State{uid: {UID: uid, Synced: synced, Bound: []string{"ann"}}},
+		}
+	}
+	for _, c := range []struct {
+		name                 string
+		here, there, isReady bool
+		by                   string
+	}{
+		{name: "neither has", by: "here"},
+		{name: "the other one has", there: true, isReady: true, by: "there"},
+		{name: "both have", here: true, there: true, isReady: true, by: "here"},
+		{name: "this one has", here: true, isReady: true, by: "here"},
+	} {
+		m.SetElsewhere("b", other(c.there))
+		one.SetSynced(c.here, nil)
+		resp, err := one.RoundTrip(request(t))
+		if err != nil {
+			t.Fatal(c.name, err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if _ = resp.Body.Close(); string(body) != c.by || err != nil {
+			t.Errorf("%s: a request goes %q, want %q: %v", c.name, body, c.by, err)
+		}
+		if ready, _ := one.Synced(); ready != c.isReady || one.Binds("ann") != (c.by == "there") {
+			t.Errorf("%s: ready %v, want %v; binds ann %v", c.name, ready, c.isReady, one.Binds("ann"))
+		}
+	}
+}
+
 func TestNobodyIsLinkedWhoIsNoMember(t *testing.T) {
 	a := linktest.NewAuthority(t)
 	m := &cluster.Members{Identity: a.Hub(t), Host: "host", Now: time.Now}

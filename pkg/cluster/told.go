@@ -68,13 +68,10 @@ func (m *Member) SetSynced(yes bool, pending []Pending) {
 	}
 }
 
-// Synced reports whether a member has all that it is to have, and what is pending. A replica that it is not linked to says what those say
-// that it is linked to.
+// Synced reports whether a member has all that it is to have, and what is pending, as the replica knows it that requests go by.
 func (m *Member) Synced() (bool, []Pending) {
-	if !m.linkedHere() {
-		if e, s := m.state.members.other(m.UID); e != nil {
-			return s.Synced, slices.Clone(s.Pending)
-		}
+	if e, s := m.byOther(); e != nil {
+		return s.Synced, slices.Clone(s.Pending)
 	}
 	return m.SyncedHere()
 }
@@ -121,11 +118,9 @@ func (m *Member) SetBound(users []string) {
 
 // Binds reports whether a binding of the member's own names a user, as the member last said.
 func (m *Member) Binds(user string) bool {
-	if !m.linkedHere() {
-		if e, s := m.state.members.other(m.UID); e != nil {
-			_, found := slices.BinarySearch(s.Bound, user)
-			return found
-		}
+	if e, s := m.byOther(); e != nil {
+		_, found := slices.BinarySearch(s.Bound, user)
+		return found
 	}
 	t := &m.state.told
 	t.mu.Lock()

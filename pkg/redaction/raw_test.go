@@ -97,12 +97,15 @@ func TestWhatReadsUnredactedObjectsIsListed(t *testing.T) {
 			"pkg/kapis/resources/remote/remote.go":          "logs in to a registry with a Secret of the caller",
 			"pkg/kapis/resources/kubeconfig/certificate.go": "answers the kubeconfig that a Secret of the caller holds",
 		},
+		".RoundTripHere(": {
+			"pkg/cluster/fleetsync/syncer.go": "tells a member what is to be there, and gets no object",
+			"pkg/cluster/peer/server.go":      "is the way to a member for another replica, and the member redacts what it answers",
+		},
 		".RoundTrip(": {
 			"pkg/caller/caller.go":              "makes a Raw of it",
 			"pkg/cluster/peer/request.go":       "is the way to a member over another replica, and the member redacts what it answers",
 			"pkg/helm/child/dryrun.go":          "is the way of a preview, which shows fields and no values",
 			"pkg/helm/child/lookup.go":          "is the way of an installer, whose own rights decide what a chart reads",
-			"pkg/cluster/fleetsync/syncer.go":   "tells a member what is to be there, and gets no object",
 			"pkg/cluster/link/hub.go":           "is the way to a member, which redacts what it answers",
 			"pkg/proxy/member.go":               "passes on what a member has redacted",
 			"pkg/kapis/dynamic/send.go":         "makes a Response of it",

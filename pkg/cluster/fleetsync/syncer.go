@@ -124,7 +124,7 @@ func (r *round) run(ctx context.Context) error {
 		}
 		r.introduced = true
 	}
-	if _, pending := m.Synced(); len(pending) > 0 && time.Since(r.at) > pendingEvery {
+	if _, pending := m.SyncedHere(); len(pending) > 0 && time.Since(r.at) > pendingEvery {
 		r.compared = false
 	}
 	t := &Target{Name: m.Name, Labels: m.Labels, Bound: r.bound.Users}
@@ -201,7 +201,7 @@ func (r *round) ask(ctx context.Context, m *cluster.Member, method, path string,
 		req.Body, req.ContentLength = nil, 0
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := m.RoundTrip(req)
+	resp, err := m.RoundTripHere(req)
 	if err != nil {
 		return fmt.Errorf("ask the member cluster %q for %s: %w", m.Name, path, err)
 	}
