@@ -452,7 +452,7 @@ func TestWhatOneClusterAnswersSpoilsNothing(t *testing.T) {
 		"a row without a UID":       {onlyRows(row(1, "x", "")), merge.Faulty},
 		"no rows":                   {writes(200, "application/json", `{"items":[]}`), merge.Unsupported},
 		"an unknown view":           {writes(400, "application/json", failure+`"code":400,"details":{"causes":[{"field":"view"}]}}`), merge.Unsupported},
-		"nothing in time":           {func(url.Values, http.ResponseWriter) bool { time.Sleep(2 * time.Second); return true }, merge.Timeout},
+		"nothing in time":           {func(url.Values, http.ResponseWriter) bool { <-t.Context().Done(); return true }, merge.Timeout},
 		"unreachable":               {writes(503, "application/json", `{"kind":"Status","status":"Failure","reason":"ClusterUnreachable"}`), merge.Unreachable},
 		"other objects' UIDs":       {items(`{"metadata":{"name":"other","namespace":"a","uid":"u"}}`), merge.Faulty},
 		"metadata twice":            {items(`{` + x + `,"metadata":{"annotations":{"kapis.dev/cluster":"c00"}}}`), merge.Faulty},

@@ -8,10 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -227,33 +225,12 @@ func TestWhatHappensOnTheWayToAMember(t *testing.T) {
 	}
 }
 
-// program returns the process of a program that has a text in its command line.
-func program(t *testing.T, name, mark string) int {
-	t.Helper()
-	all, err := os.ReadDir("/proc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range all {
-		n, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		if raw, err := os.ReadFile("/proc/" + e.Name() + "/cmdline"); err == nil && strings.Contains(string(raw), "\x00"+name+"\x00") &&
-			strings.Contains(string(raw), mark) {
-			return n
-		}
-	}
-	t.Fatalf("no %s of %s", name, mark)
-	return 0
-}
-
 // F21: a member whose kube-apiserver stops answers what it knows, and costs the others nothing.
 func TestAMemberWhoseKubeAPIServerStops(t *testing.T) {
 	a := admin(t)
 	list := "/clusters/" + dialer + "/kapis/resources.kubesphere.io/v1alpha3/namespaces"
 	a.becomes(t, patience, http.StatusOK, http.MethodGet, list, nil)
-	process := program(t, "kube-apiserver", filepath.Join(product.Dir, "members", dialer)+"/")
+	process := processWith(t, "\x00kube-apiserver\x00", filepath.Join(product.Dir, "members", dialer)+"/")
 	if err := syscall.Kill(process, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -253,7 +254,12 @@ func TestWhatTheFleetKeepsIsChangedOnTheHub(t *testing.T) {
 // pid returns the process of ks-apiserver of a member.
 func pid(t *testing.T, member string) int {
 	t.Helper()
-	mark := filepath.Join(product.Dir, "members", member, "ks-apiserver.kubeconfig")
+	return processWith(t, filepath.Join(product.Dir, "members", member, "ks-apiserver.kubeconfig"))
+}
+
+// processWith returns the process whose command line, with a NUL between its words, has all of some texts.
+func processWith(t *testing.T, texts ...string) int {
+	t.Helper()
 	all, err := os.ReadDir("/proc")
 	if err != nil {
 		t.Fatal(err)
@@ -263,11 +269,12 @@ func pid(t *testing.T, member string) int {
 		if err != nil {
 			continue
 		}
-		if raw, err := os.ReadFile("/proc/" + e.Name() + "/cmdline"); err == nil && strings.Contains(string(raw), mark) {
+		line, err := os.ReadFile("/proc/" + e.Name() + "/cmdline")
+		if err == nil && !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(string(line), text) }) {
 			return n
 		}
 	}
-	t.Fatalf("no ks-apiserver of %s", member)
+	t.Fatalf("no process has %q", texts)
 	return 0
 }
 
