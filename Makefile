@@ -111,6 +111,7 @@ test-e2e: ## end-to-end tests against the real control plane
 	$(GO_TEST_RACE) -count=1 -timeout 85m ./tools/e2e/...
 	cd tools/logins && $(GO_TEST) -count=1 ./clients ./product
 	$(MAKE) test-node
+	@if $(BIN)/dev check-node >/dev/null 2>&1; then cd tools/logins && BIN=$(BIN) $(GO_TEST) -count=1 -run '^TestAPageHas' ./product -real-node; fi
 
 .PHONY: test-node
 test-node: ## pods on a real node, both programs deployed to it, under load, and one of them in a debugger; says why where this machine cannot have one
