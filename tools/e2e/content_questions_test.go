@@ -111,7 +111,7 @@ func ownForms(paths [][]string, list bool) []form {
 	for _, f := range fields {
 		f = url.QueryEscape(f)
 		out = append(out, asked("facets="+f+"&limit=1"), asked("sortBy="+f+",name"), asked("sortBy="+f+"&managedFields=true&limit=10"),
-			asked("fieldSelector="+f+"%21%3Dx"))
+			asked("fieldSelector="+f+"%21%3Dx"), asked("view=keys&limit=100&sortBy="+f))
 	}
 	for _, stream := range []string{"watch=true", "watch=true&fields=" + all, "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
 		"view=live&limit=100", "view=live&limit=100&fields=" + all, "view=live&limit=10&managedFields=true", "watch=true&managedFields=true"} {
