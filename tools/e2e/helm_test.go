@@ -88,8 +88,6 @@ type helmRelease struct {
 
 func newHelmRelease(t *testing.T, o helm.Options) *helmRelease {
 	t.Helper()
-	manager, _ := helmProgram(t)
-	o.Program = []string{manager, helm.Subcommand}
 	cfg, err := product.RESTConfig()
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +97,8 @@ func newHelmRelease(t *testing.T, o helm.Options) *helmRelease {
 		t.Fatal(err)
 	}
 	name := unique("helm")
-	r := &helmRelease{t: t, executor: helm.New(o), client: client, config: cfg, namespace: name, user: "system:serviceaccount:" + name + ":helm-executor"}
+	r := &helmRelease{t: t, client: client, config: cfg, namespace: name, user: "system:serviceaccount:" + name + ":helm-executor"}
+	r.limit(o)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if _, err := client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -115,6 +114,14 @@ func newHelmRelease(t *testing.T, o helm.Options) *helmRelease {
 		_ = client.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{})
 	})
 	return r
+}
+
+// limit has the operations that follow run with other options.
+func (r *helmRelease) limit(o helm.Options) {
+	r.t.Helper()
+	manager, _ := helmProgram(r.t)
+	o.Program = []string{manager, helm.Subcommand}
+	r.executor = helm.New(o)
 }
 
 // run runs an operation on the release "shop", with its events noted.

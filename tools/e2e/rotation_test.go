@@ -166,7 +166,7 @@ func (w *rotatedWorld) rotateSigningKeys(t *testing.T, load *rotationLoad) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		now := time.Now().UTC().Truncate(time.Second)
+		now := time.Now().UTC() // with its fraction: of two keys of one second, both rounds would have the same one sign
 		w.changeKeys(t, func(signing []any) []any {
 			return append(signing, obj{"id": next, "algorithm": "RS256", "created": now, "notBefore": now.Add(time.Hour),
 				"privateKey": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))})
