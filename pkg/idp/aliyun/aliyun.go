@@ -2,7 +2,6 @@
 package aliyun
 
 import (
-	"context"
 	"fmt"
 	"net/url"
 
@@ -20,13 +19,9 @@ type settings struct {
 	ClientID     string     `json:"clientID"`
 	ClientSecret idp.Secret `json:"clientSecret"`
 	// Endpoint has the addresses that the application's page at IDaaS shows.
-	Endpoint struct {
-		AuthURL     string `json:"authURL"`
-		TokenURL    string `json:"tokenURL"`
-		UserInfoURL string `json:"userInfoURL"`
-	} `json:"endpoint"`
-	RedirectURL string   `json:"redirectURL"`
-	Scopes      []string `json:"scopes"`
+	Endpoint    upstream.Endpoint `json:"endpoint"`
+	RedirectURL string            `json:"redirectURL"`
+	Scopes      []string          `json:"scopes"`
 
 	upstream.Settings
 }
@@ -38,16 +33,11 @@ func (s *settings) check(loopback bool) error {
 	case s.ClientSecret.IsZero():
 		return fmt.Errorf("the key %q is missing", "clientSecret")
 	}
-	for _, a := range [][2]string{{"endpoint.authURL", s.Endpoint.AuthURL}, {"endpoint.tokenURL", s.Endpoint.TokenURL},
-		{"endpoint.userInfoURL", s.Endpoint.UserInfoURL}} {
-		if err := upstream.Address(a[0], a[1], loopback); err != nil {
-			return err
-		}
+	if err := s.Endpoint.Check(loopback); err != nil {
+		return err
 	}
-	if s.RedirectURL != "" {
-		if err := upstream.Address("redirectURL", s.RedirectURL, loopback); err != nil {
-			return err
-		}
+	if err := upstream.Redirect(s.RedirectURL, loopback); err != nil {
+		return err
 	}
 	return upstream.Scopes("scopes", s.Scopes)
 }
@@ -69,13 +59,7 @@ func open(raw []byte, o idp.OpenOptions) (idp.Provider, error) {
 		Request:  upstream.Request{AuthURL: s.Endpoint.AuthURL, Callback: s.RedirectURL, Scopes: s.Scopes, PKCE: true},
 		TokenURL: s.Endpoint.TokenURL, Again: url.Values{"prompt": {"login"}},
 	}
-	f.Person = func(ctx context.Context, access string) (*idp.Identity, error) {
-		claims := upstream.Claims{}
-		if err := f.Ask(ctx, s.Endpoint.UserInfoURL, access, &claims); err != nil {
-			return nil, err
-		}
-		return person(claims)
-	}
+	f.PersonAt(s.Endpoint.UserInfoURL, person)
 	return f, nil
 }
 

@@ -31,12 +31,8 @@ type settings struct {
 	ClientSecret idp.Secret `json:"clientSecret"`
 	// Endpoint is for a GitHub Enterprise Server: https://<host>/login/oauth/authorize, https://<host>/login/oauth/access_token and
 	// https://<host>/api/v3/user.
-	Endpoint struct {
-		AuthURL     string `json:"authURL"`
-		TokenURL    string `json:"tokenURL"`
-		UserInfoURL string `json:"userInfoURL"`
-	} `json:"endpoint"`
-	RedirectURL string `json:"redirectURL"`
+	Endpoint    upstream.Endpoint `json:"endpoint"`
+	RedirectURL string            `json:"redirectURL"`
 	// Scopes are the requested scopes; by default user:email, and read:org if Organizations are set. With read:org, organizations and teams
 	// become groups.
 	Scopes []string `json:"scopes"`

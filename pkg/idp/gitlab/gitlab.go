@@ -2,7 +2,6 @@
 package gitlab
 
 import (
-	"context"
 	"fmt"
 	"net/url"
 	"slices"
@@ -51,10 +50,8 @@ func (s *settings) complete(loopback bool) error {
 	if strings.Contains(s.BaseURL, "?") {
 		return fmt.Errorf("the key %q holds an address with a query", "baseURL")
 	}
-	if s.RedirectURL != "" {
-		if err := upstream.Address("redirectURL", s.RedirectURL, loopback); err != nil {
-			return err
-		}
+	if err := upstream.Redirect(s.RedirectURL, loopback); err != nil {
+		return err
 	}
 	if len(s.Scopes) == 0 {
 		s.Scopes = []string{"openid", "profile", "email"}
@@ -85,13 +82,7 @@ func open(raw []byte, o idp.OpenOptions) (idp.Provider, error) {
 		Request:  upstream.Request{AuthURL: base + "/oauth/authorize", Callback: s.RedirectURL, Scopes: s.Scopes, PKCE: true},
 		TokenURL: base + "/oauth/token", Style: upstream.StyleForm, Hint: "login_hint", Again: url.Values{"prompt": {"login"}},
 	}
-	f.Person = func(ctx context.Context, access string) (*idp.Identity, error) {
-		claims := upstream.Claims{}
-		if err := f.Ask(ctx, base+"/oauth/userinfo", access, &claims); err != nil {
-			return nil, err
-		}
-		return s.person(claims)
-	}
+	f.PersonAt(base+"/oauth/userinfo", s.person)
 	return f, nil
 }
 

@@ -3,7 +3,6 @@
 package oauth2
 
 import (
-	"context"
 	"fmt"
 	"net/url"
 
@@ -18,15 +17,11 @@ const Name = "OAuth2IdentityProvider"
 func Type() idp.Type { return idp.Type{Name: Name, Open: open} }
 
 type settings struct {
-	ClientID     string     `json:"clientID"`
-	ClientSecret idp.Secret `json:"clientSecret"`
-	Endpoint     struct {
-		AuthURL     string `json:"authURL"`
-		TokenURL    string `json:"tokenURL"`
-		UserInfoURL string `json:"userInfoURL"`
-	} `json:"endpoint"`
-	RedirectURL string   `json:"redirectURL"`
-	Scopes      []string `json:"scopes"`
+	ClientID     string            `json:"clientID"`
+	ClientSecret idp.Secret        `json:"clientSecret"`
+	Endpoint     upstream.Endpoint `json:"endpoint"`
+	RedirectURL  string            `json:"redirectURL"`
+	Scopes       []string          `json:"scopes"`
 	// SubjectKey is the key of the user's identifier, which never changes and is never reused: text, or an integer.
 	SubjectKey string `json:"subjectKey"`
 	// UsernameKey, EmailKey, DisplayNameKey and GroupsKey are the keys of these values; "" for none.
@@ -48,16 +43,11 @@ func (s *settings) check(loopback bool) error {
 	case s.GroupsPrefix != "" && s.GroupsKey == "":
 		return fmt.Errorf("the key %q has no effect without the key %q", "groupsPrefix", "groupsKey")
 	}
-	for _, a := range [][2]string{{"endpoint.authURL", s.Endpoint.AuthURL}, {"endpoint.tokenURL", s.Endpoint.TokenURL},
-		{"endpoint.userInfoURL", s.Endpoint.UserInfoURL}} {
-		if err := upstream.Address(a[0], a[1], loopback); err != nil {
-			return err
-		}
+	if err := s.Endpoint.Check(loopback); err != nil {
+		return err
 	}
-	if s.RedirectURL != "" {
-		if err := upstream.Address("redirectURL", s.RedirectURL, loopback); err != nil {
-			return err
-		}
+	if err := upstream.Redirect(s.RedirectURL, loopback); err != nil {
+		return err
 	}
 	if err := upstream.Prefix("groupsPrefix", s.GroupsPrefix); err != nil {
 		return err
@@ -82,13 +72,7 @@ func open(raw []byte, o idp.OpenOptions) (idp.Provider, error) {
 		Request:  upstream.Request{AuthURL: s.Endpoint.AuthURL, Callback: s.RedirectURL, Scopes: s.Scopes, PKCE: true},
 		TokenURL: s.Endpoint.TokenURL, Hint: "login_hint", Again: url.Values{"prompt": {"login"}},
 	}
-	f.Person = func(ctx context.Context, access string) (*idp.Identity, error) {
-		claims := upstream.Claims{}
-		if err := f.Ask(ctx, s.Endpoint.UserInfoURL, access, &claims); err != nil {
-			return nil, err
-		}
-		return s.person(claims)
-	}
+	f.PersonAt(s.Endpoint.UserInfoURL, s.person)
 	return f, nil
 }
 

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -27,6 +28,30 @@ func Address(key, address string, allowLoopback bool) error {
 		return nil
 	}
 	return fmt.Errorf("the key %q holds an address that does not begin with https://; what is sent there is secret", key)
+}
+
+// Redirect checks the address that a provider sends browsers back to, which a configuration may leave out.
+func Redirect(address string, allowLoopback bool) error {
+	if address == "" {
+		return nil
+	}
+	return Address("redirectURL", address, allowLoopback)
+}
+
+// Endpoint is the setting with the addresses of a provider that publishes no metadata.
+type Endpoint struct {
+	AuthURL     string `json:"authURL"`
+	TokenURL    string `json:"tokenURL"`
+	UserInfoURL string `json:"userInfoURL"`
+}
+
+// Check checks the three addresses.
+func (e *Endpoint) Check(allowLoopback bool) error {
+	return cmp.Or(
+		Address("endpoint.authURL", e.AuthURL, allowLoopback),
+		Address("endpoint.tokenURL", e.TokenURL, allowLoopback),
+		Address("endpoint.userInfoURL", e.UserInfoURL, allowLoopback),
+	)
 }
 
 func loopback(host string) bool {

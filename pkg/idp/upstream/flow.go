@@ -33,6 +33,17 @@ type Flow struct {
 // errToken says that an access token is not accepted.
 var errToken = errors.New("it does not take the access token")
 
+// PersonAt has the flow read the person from the claims at an address, such as that of a userinfo endpoint.
+func (f *Flow) PersonAt(address string, person func(Claims) (*idp.Identity, error)) {
+	f.Person = func(ctx context.Context, access string) (*idp.Identity, error) {
+		claims := Claims{}
+		if err := f.Ask(ctx, address, access, &claims); err != nil {
+			return nil, err
+		}
+		return person(claims)
+	}
+}
+
 // Check checks whether the provider knows the client.
 func (f *Flow) Check(ctx context.Context) error {
 	ctx, cancel := f.Grant.Client.Bound(ctx)
