@@ -154,20 +154,6 @@ func bindings() []bindingKind {
 	}
 }
 
-func subjects(o client.Object) *[]rbacv1.Subject {
-	switch b := o.(type) {
-	case *iamv1beta1.GlobalRoleBinding:
-		return &b.Subjects
-	case *iamv1beta1.WorkspaceRoleBinding:
-		return &b.Subjects
-	case *iamv1beta1.ClusterRoleBinding:
-		return &b.Subjects
-	case *iamv1beta1.RoleBinding:
-		return &b.Subjects
-	}
-	return &[]rbacv1.Subject{}
-}
-
 // forget removes a group from every binding that names it; a binding without other subjects is deleted (S9: a recreated group must not
 // get the rights of its predecessor). A group of a workspace is bound there: bindings elsewhere mean a group of an identity provider.
 func (r *Reconciler) forget(ctx context.Context, group, workspace string) error {
@@ -183,7 +169,7 @@ func (r *Reconciler) forget(ctx context.Context, group, workspace string) error 
 				return err
 			}
 			before := o.DeepCopyObject().(client.Object)
-			s := subjects(o)
+			s := iamv1beta1.SubjectsOf(o)
 			*s = slices.DeleteFunc(*s, named)
 			if len(*s) > 0 {
 				return r.patch(ctx, o, before)
@@ -239,7 +225,7 @@ func (r *Reconciler) remove(ctx context.Context, o client.Object) error {
 // groupsOf is the index function of groupField.
 func groupsOf(o client.Object) []string {
 	var out []string
-	for _, s := range *subjects(o) {
+	for _, s := range *iamv1beta1.SubjectsOf(o) {
 		if s.Kind == rbacv1.GroupKind && !slices.Contains(out, s.Name) {
 			out = append(out, s.Name)
 		}

@@ -46,28 +46,13 @@ func UserIndex(o client.Object) []string {
 		return slices.DeleteFunc([]string{*m}, func(name string) bool { return name == "" })
 	}
 	var names []string
-	for _, s := range *subjects(o) {
+	for _, s := range *iamv1beta1.SubjectsOf(o) {
 		if isUser(&s, s.Name) {
 			names = append(names, s.Name)
 		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// subjects returns a pointer to the subjects of an iam binding.
-func subjects(o client.Object) *[]rbacv1.Subject {
-	switch b := o.(type) {
-	case *iamv1beta1.GlobalRoleBinding:
-		return &b.Subjects
-	case *iamv1beta1.WorkspaceRoleBinding:
-		return &b.Subjects
-	case *iamv1beta1.ClusterRoleBinding:
-		return &b.Subjects
-	case *iamv1beta1.RoleBinding:
-		return &b.Subjects
-	}
-	return &[]rbacv1.Subject{}
 }
 
 // managerIn returns a pointer to the name of a workspace's manager; nil if the object is no workspace.
@@ -91,7 +76,7 @@ func without(o client.Object, user string) (left bool) {
 		*m = ""
 		return true // a workspace may have no manager
 	}
-	s := subjects(o)
+	s := iamv1beta1.SubjectsOf(o)
 	*s = slices.DeleteFunc(*s, func(s rbacv1.Subject) bool { return isUser(&s, user) })
 	return len(*s) > 0
 }

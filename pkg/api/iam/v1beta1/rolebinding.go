@@ -3,6 +3,7 @@ package v1beta1
 import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Finalizers of bindings.
@@ -159,4 +160,19 @@ type RoleBindingList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []RoleBinding `json:"items"`
+}
+
+// SubjectsOf returns a pointer to the subjects of a binding of any scope, so that they can be changed in it; to none for other objects.
+func SubjectsOf(o runtime.Object) *[]rbacv1.Subject {
+	switch b := o.(type) {
+	case *GlobalRoleBinding:
+		return &b.Subjects
+	case *WorkspaceRoleBinding:
+		return &b.Subjects
+	case *ClusterRoleBinding:
+		return &b.Subjects
+	case *RoleBinding:
+		return &b.Subjects
+	}
+	return &[]rbacv1.Subject{}
 }
