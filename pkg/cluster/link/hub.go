@@ -17,6 +17,7 @@ type Link struct {
 	conn     *http.ClientConn
 	upgrades *http.Transport
 	ended    chan struct{}
+	closed   chan struct{} // closed when the connection is
 	fewer    chan struct{} // gets something when a request may have ended
 	once     sync.Once
 	local    net.Addr
@@ -50,7 +51,8 @@ func open(ctx context.Context, conn net.Conn, name string, i Identity) (*Link, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	secured := tls.Client(conn, config)
+	watched := &closeNotifier{Conn: conn, closed: make(chan struct{})}
+	secured := tls.Client(watched, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
 		return nil, err
@@ -59,7 +61,7 @@ func open(ctx context.Context, conn net.Conn, name string, i Identity) (*Link, e
 		_ = conn.Close()
 		return nil, fmt.Errorf("it speaks %q, not HTTP/2", p)
 	}
-	l := &Link{ended: make(chan struct{}), fewer: make(chan struct{}, 1), local: conn.LocalAddr(), remote: conn.RemoteAddr()}
+	l := &Link{ended: make(chan struct{}), closed: watched.closed, fewer: make(chan struct{}, 1), local: conn.LocalAddr(), remote: conn.RemoteAddr()}
 	t := &http.Transport{
 		Protocols: onlyHTTP2(), HTTP2: http2(toHub, toHubAll), DisableCompression: true,
 		DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return secured, nil },
@@ -102,11 +104,13 @@ func (l *Link) Available() int {
 	}
 }
 
-// Finish returns when nothing runs on the link any more, or when ctx ends. The caller sends nothing more.
+// Finish returns when nothing runs on the link any more, when its connection is closed, or when ctx ends. The caller sends nothing more.
 func (l *Link) Finish(ctx context.Context) {
 	for l.conn.InFlight() > 0 {
 		select {
 		case <-l.fewer:
+		case <-l.closed: // a request that was given up, and not acknowledged, counts as one that runs until a PING is answered
+			return
 		case <-ctx.Done():
 			return
 		}
@@ -146,4 +150,17 @@ func (l *Link) connect(ctx context.Context) (net.Conn, error) {
 	}
 	conn, _ := newStream(resp.Body, write, func() { _ = write.Close(); _ = resp.Body.Close(); end() }, l.local, l.remote)
 	return conn, nil
+}
+
+// closeNotifier is a connection that says when it is closed.
+type closeNotifier struct {
+	net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+// Close implements net.Conn.
+func (c *closeNotifier) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
 }
