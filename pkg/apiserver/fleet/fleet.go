@@ -272,7 +272,7 @@ func ofMember(ctx context.Context, o Options, kubernetesVersion string, handler 
 	if err != nil {
 		return agent.Options{}, err
 	}
-	sync, err := newSyncMember(o, cluster.About{Version: version.Get().GitVersion, KubernetesVersion: kubernetesVersion})
+	sync, err := newSyncMember(o, kubernetesVersion)
 	if err != nil {
 		return agent.Options{}, err
 	}

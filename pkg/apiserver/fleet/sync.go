@@ -10,19 +10,22 @@ import (
 	"strconv"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/fleetsync"
 	"kapis.dev/ks-apiserver/pkg/store/index"
+	"kapis.dev/ks-apiserver/pkg/version"
 )
 
 // newSyncMember returns what keeps in this member what its hub wants there.
-func newSyncMember(o Options, about cluster.About) (*fleetsync.Member, error) {
+func newSyncMember(o Options, kubernetesVersion string) (*fleetsync.Member, error) {
 	c := rest.CopyConfig(o.Cluster)
 	c.Impersonate = rest.ImpersonationConfig{UserName: fleetsync.HubUser}
 	c.QPS = -1 // the hub asks in turn
@@ -30,7 +33,25 @@ func newSyncMember(o Options, about cluster.About) (*fleetsync.Member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the hub: %w", err)
 	}
-	return &fleetsync.Member{Objects: objects, Bound: (&bound{caches: o.Caches}).now, About: about}, nil
+	return &fleetsync.Member{Objects: objects, Bound: (&bound{caches: o.Caches}).now, About: about(o.Caches, kubernetesVersion)}, nil
+}
+
+// about returns what a hub is told of this cluster.
+func about(caches fleetsync.Snapshots, kubernetesVersion string) func(context.Context) (*cluster.About, error) {
+	return func(ctx context.Context) (*cluster.About, error) {
+		a := &cluster.About{Version: version.Get().GitVersion, KubernetesVersion: kubernetesVersion}
+		nodes, err := caches.Snapshot(ctx, corev1.SchemeGroupVersion.WithResource("nodes"))
+		if err != nil {
+			return nil, err
+		}
+		a.Nodes, a.Region, a.Zones = clusterv1alpha1.TopologyOf(func(yield func(func(string) string) bool) {
+			nodes.ByName(index.All()).Walk(0, false, func(ref *index.Ref) bool {
+				labels := nodes.Record(ref).Labels
+				return yield(func(label string) string { v, _ := labels.Get(label); return v })
+			})
+		})
+		return a, nil
+	}
 }
 
 // ofHub answers what a hub asks for itself, and leaves the requests of users to next. Nothing else reaches it than what came over a link.

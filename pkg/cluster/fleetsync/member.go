@@ -38,8 +38,8 @@ type Member struct {
 	Objects dynamic.Interface
 	// Bound returns the users whom bindings of the member alone name, sorted.
 	Bound func(ctx context.Context) (*Bound, error)
-	// About is what the hub is told of this cluster.
-	About cluster.About
+	// About returns what the hub is told of this cluster.
+	About func(ctx context.Context) (*cluster.About, error)
 
 	// one is held while something is written: an older change must not follow a newer one.
 	one sync.Mutex
@@ -62,7 +62,7 @@ func (m *Member) answer(r *http.Request) (any, error) {
 	case r.URL.Path == PathBound && r.Method == http.MethodGet:
 		return m.Bound(ctx)
 	case r.URL.Path == PathAbout && r.Method == http.MethodGet:
-		return m.About, nil
+		return m.About(ctx)
 	case r.Method != http.MethodPost:
 		return nil, status.Errorf(http.StatusMethodNotAllowed, "a hub asks this by POST")
 	case r.URL.Path == PathDigest:

@@ -26,6 +26,8 @@ const (
 	pendingEvery = 30 * time.Second
 	// boundEvery is how often a member is asked whom its own bindings name.
 	boundEvery = 10 * time.Second
+	// aboutEvery is how long what a member says of itself is not asked again: nodes come and go.
+	aboutEvery = 30 * time.Second
 	// askTimeout bounds one request to a member, and batch the objects in it.
 	askTimeout = 60 * time.Second
 	batch      = 200
@@ -57,8 +59,8 @@ type round struct {
 	labels   map[string]string
 	// at is when that was.
 	at time.Time
-	// introduced says that the member was asked what it is.
-	introduced bool
+	// introduced is when the member was asked what it is.
+	introduced time.Time
 }
 
 // Follow keeps a member as it is to be, until ctx ends. It is called when the first link of a member is open.
@@ -117,12 +119,12 @@ func (r *round) run(ctx context.Context) error {
 		return fmt.Errorf("the cluster names %d users, which are more than %d", len(r.bound.Users), mostBound)
 	}
 	m.SetBound(r.bound.Users)
-	if !r.introduced { // one of an older release does not say
+	if time.Since(r.introduced) > aboutEvery { // one of an older release does not say
 		about := cluster.About{}
 		if err := r.ask(ctx, m, http.MethodGet, PathAbout, nil, &about); err == nil {
 			m.SetAbout(about)
 		}
-		r.introduced = true
+		r.introduced = time.Now()
 	}
 	if _, pending := m.SyncedHere(); len(pending) > 0 && time.Since(r.at) > pendingEvery {
 		r.compared = false

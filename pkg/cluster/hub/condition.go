@@ -93,7 +93,7 @@ func (h *Hub) setSynced(c *clusterv1alpha1.Cluster, m *cluster.Member) bool {
 const olderAtMost, newerAtMost = 2, 1
 
 // setVersion says what runs in the member, and whether this server works with it.
-func (h *Hub) setVersion(c *clusterv1alpha1.Cluster, about cluster.About) bool {
+func (h *Hub) setVersion(c *clusterv1alpha1.Cluster, about *cluster.About) bool {
 	kubernetes, kubesphere := clip(about.KubernetesVersion), clip(about.Version)
 	changed := c.Status.KubernetesVersion != kubernetes || c.Status.KubeSphereVersion != kubesphere
 	c.Status.KubernetesVersion, c.Status.KubeSphereVersion = kubernetes, kubesphere
@@ -124,3 +124,15 @@ func skew(hub, member string) string {
 	}
 	return ""
 }
+
+// place says how many nodes the member has, and where they are.
+func place(s *clusterv1alpha1.ClusterStatus, about *cluster.About) bool {
+	zones := make([]string, 0, len(about.Zones))
+	for _, z := range about.Zones[:min(len(about.Zones), mostZones)] {
+		zones = append(zones, clip(z))
+	}
+	return s.Place(max(about.Nodes, 0), clip(about.Region), zones)
+}
+
+// mostZones bounds what is taken over from a member, which is not trusted.
+const mostZones = 100

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,22 @@ func TestReleasesOfMembersHaveABound(t *testing.T) {
 		if got := skew(x.hub, x.member); !strings.Contains(got, x.want) || (got == "") != (x.want == "") {
 			t.Errorf("%s: %q, want %q", name, got, x.want)
 		}
+	}
+}
+
+// F17, F29: how many nodes a member has, and where, is as it says, within bounds; what it does not say any more stays.
+func TestNodesOfAMemberAreCounted(t *testing.T) {
+	s := &clusterv1alpha1.ClusterStatus{Region: "typed"}
+	if !place(s, &cluster.About{Nodes: 3, Zones: []string{"a", "b"}}) || s.NodeCount != 3 || s.Region != "typed" || strings.Join(s.Zones, " ") != "a b" {
+		t.Errorf("%+v", s)
+	}
+	if place(s, &cluster.About{Nodes: 3}) || len(s.Zones) != 2 {
+		t.Errorf("nothing new changes it: %+v", s)
+	}
+	long := strings.Repeat("z", 1000)
+	if !place(s, &cluster.About{Nodes: -1, Region: long, Zones: slices.Repeat([]string{long}, 1000)}) || s.NodeCount != 0 || len(s.Region) > 64 ||
+		len(s.Zones) > 100 || len(s.Zones[0]) > 64 {
+		t.Errorf("a member that lies: %d nodes, %d zones, a region of %d bytes", s.NodeCount, len(s.Zones), len(s.Region))
 	}
 }
 

@@ -385,8 +385,9 @@ func (h *Hub) record(ctx context.Context, uid string) error {
 		if linked && synced {
 			changed = h.setSynced(c, m) || changed
 		}
-		if about := m.About(); linked && about != (cluster.About{}) {
-			changed = h.setVersion(c, about) || changed
+		if about := m.About(); linked && !about.Equal(&cluster.About{}) {
+			changed = h.setVersion(c, &about) || changed
+			changed = place(&c.Status, &about) || changed
 		}
 		if !changed {
 			return nil

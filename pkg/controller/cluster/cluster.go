@@ -156,7 +156,14 @@ func (r *Reconciler) observe(ctx context.Context, s *clusterv1alpha1.ClusterStat
 	if err != nil {
 		return fmt.Errorf("ask kube-apiserver for its version: %w", err)
 	}
-	s.UID, s.NodeCount, s.KubernetesVersion, s.KubeSphereVersion = system.UID, len(nodes.Items), version, r.KubeSphereVersion
+	s.UID, s.KubernetesVersion, s.KubeSphereVersion = system.UID, version, r.KubeSphereVersion
+	s.Place(clusterv1alpha1.TopologyOf(func(yield func(func(string) string) bool) {
+		for i := range nodes.Items {
+			if !yield(func(label string) string { return nodes.Items[i].Labels[label] }) {
+				return
+			}
+		}
+	}))
 	r.ready(s)
 	return nil
 }

@@ -63,13 +63,16 @@ func run(t *testing.T, r *Reconciler) *clusterv1alpha1.Cluster {
 }
 
 func TestTheHostIsDescribed(t *testing.T) {
-	r := reconciler(t, node("a"), node("b"))
+	here := node("b")
+	here.SetLabels(map[string]string{corev1.LabelTopologyRegion: "r", corev1.LabelTopologyZone: "z"})
+	r := reconciler(t, node("a"), here)
 	c := run(t, r)
 	if _, ok := c.Labels[clusterv1alpha1.LabelHostCluster]; !ok || !c.Spec.Enable || c.Spec.Connection.Type != clusterv1alpha1.ConnectionDirect {
 		t.Errorf("labels %v, spec %+v", c.Labels, c.Spec)
 	}
 	s := c.Status
-	if s.KubeSphereVersion != "v4.1.3+kapis.dev" || s.KubernetesVersion != "v1.37.1" || s.NodeCount != 2 || s.UID != "the-cluster" {
+	if s.KubeSphereVersion != "v4.1.3+kapis.dev" || s.KubernetesVersion != "v1.37.1" || s.NodeCount != 2 || s.UID != "the-cluster" ||
+		s.Region != "r" || len(s.Zones) != 1 || s.Zones[0] != "z" {
 		t.Errorf("status %+v", s)
 	}
 	if len(s.Conditions) != 1 || s.Conditions[0].Type != clusterv1alpha1.ClusterReady || s.Conditions[0].Status != corev1.ConditionTrue {
