@@ -81,17 +81,19 @@ mapfile -t found < <(mine "$work/install")
 first=() last=() shells=()
 for file in "${found[@]}"; do
   case $(title "$file") in
-  "Namespace kubesphere-node-shells" | "Namespace kubesphere-terminals") shells+=("$file") ;;
+  "Namespace kubesphere-node-shells" | "Namespace kubesphere-terminals" | "Namespace kubesphere-kubeconfigs") shells+=("$file") ;;
   "Secret kubesphere-config" | "Namespace "* | "Workspace "* | "WorkspaceTemplate "*) last+=("$file") ;;
   *) first+=("$file") ;;
   esac
 done
 remove background "${first[@]}"
-# Shells are no data, and what would end them has lost its rights just now. The namespace may be marked as one of the system's.
+# Shells and tokens are no data, and what would end them has lost its rights just now. The namespace may be marked as one of the system's.
 for file in "${shells[@]}"; do
   "${KUBECTL[@]}" label -f "$file" kubesphere.io/protected-resource- >/dev/null
 done
 remove background "${shells[@]}"
+# What the tokens in users' kubeconfigs may do (kubeconfig.authMode: service-account-token).
+"${KUBECTL[@]}" delete clusterrolebindings,clusterroles -l kubeconfig.kapis.dev/user-uid >/dev/null
 # Without ks-controller-manager, what asks its webhooks can't be written any more. It has lost its rights just now, so that they stay away.
 "${KUBECTL[@]}" delete --ignore-not-found validatingwebhookconfigurations,mutatingwebhookconfigurations ks-controller-manager.kapis.dev >/dev/null
 # The same holds for the APIService of the aggregated API, and its rights: one that leads nowhere would keep every namespace from being deleted.

@@ -18,21 +18,21 @@ func (p routes) kubeconfigs() *kubeconfig.Handler {
 		k.Server = issuer
 	}
 	out := &kubeconfig.Handler{Server: k.Server, Authority: k.CertificateAuthority, Issuer: issuer, Client: k.Client, Kube: p.kubeOfUsers,
-		IsUser: func(name string) bool { return p.users.ByName(name) != nil }}
+		AsCaller: p.caller(), IsUser: func(name string) bool { return p.users.ByName(name) != nil }}
 	if k.AuthMode == config.KubeconfigClientCertificate {
-		out.Certificates = &kubeconfig.Certificates{Namespace: namespace, Own: p.ownSecret, AsCaller: p.caller()}
+		out.Certificates = &kubeconfig.Certificates{Namespace: namespace, Own: p.ownSecret, AsCaller: out.AsCaller}
 	}
 	return out
 }
 
 // kubeOfUsers returns what users' kubeconfigs say of kube-apiserver; nil where they name this server.
 func kubeOfUsers(k config.Kubeconfig, cluster *rest.Config) (*kubeconfig.Kube, error) {
-	if !k.Plugin() {
+	if !k.AtKubeAPIServer() {
 		return nil, nil
 	}
 	server, authority, err := kube.Endpoint(cluster, k.KubernetesServer)
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig.authMode is %s: %w", k.AuthMode, err)
 	}
-	return &kubeconfig.Kube{Server: server, Authority: authority, IDToken: k.AuthMode == config.KubeconfigOIDCToken}, nil
+	return &kubeconfig.Kube{Server: server, Authority: authority, IDToken: k.AuthMode == config.KubeconfigOIDCToken, Tokens: k.Tokens()}, nil
 }

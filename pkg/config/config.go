@@ -308,13 +308,16 @@ type Kubeconfig struct {
 	// Client is the OAuth client that the plugin logs in with; kubectl.
 	Client string `json:"client"`
 
-	// AuthMode is exec, oidc-token, webhook-token or client-certificate; exec. With exec a kubeconfig has no credential, the plugin kubectl-ks
+	// AuthMode is exec, oidc-token, webhook-token, client-certificate or service-account-token; exec. With exec a kubeconfig has no credential, the plugin kubectl-ks
 	// logs in to this server. With oidc-token and webhook-token it does too, for requests to kube-apiserver itself, which trusts this
 	// server's ID tokens, or asks it about access tokens. With client-certificate a kubeconfig has a certificate of the user for
-	// kube-apiserver itself, which can't be revoked before it expires.
+	// kube-apiserver itself, which can't be revoked before it expires. With service-account-token it has a token, also for kube-apiserver
+	// itself, of a service account that may impersonate the user.
 	AuthMode string `json:"authMode"`
 	// CertificateMaxAge is the life of such a certificate; 168h. It is renewed after two thirds of it.
 	CertificateMaxAge Duration `json:"certificateMaxAge"`
+	// TokenMaxAge is the life of such a token; 12h.
+	TokenMaxAge Duration `json:"tokenMaxAge"`
 	// KubernetesServer is the https URL at which users reach kube-apiserver, for all modes but exec; that of this program's own
 	// kubeconfig.
 	KubernetesServer string `json:"kubernetesServer"`
@@ -383,7 +386,8 @@ func Default() *Config {
 			Kubectl:   TerminalKubectl{Timeout: Seconds(2 * time.Minute)},
 			Recording: defaultRecording()},
 		HelmExecutor: HelmExecutor{Timeout: Duration(10 * time.Minute), HistoryMax: 5},
-		Kubeconfig:   Kubeconfig{Client: "kubectl", AuthMode: KubeconfigExec, CertificateMaxAge: Duration(168 * time.Hour)},
+		Kubeconfig: Kubeconfig{Client: "kubectl", AuthMode: KubeconfigExec, CertificateMaxAge: Duration(168 * time.Hour),
+			TokenMaxAge: Duration(12 * time.Hour)},
 	}
 }
 

@@ -14,11 +14,21 @@ const (
 	// about access tokens.
 	KubeconfigOIDCToken    = "oidc-token"
 	KubeconfigWebhookToken = "webhook-token"
+	// KubeconfigServiceAccountToken has kubeconfigs for kube-apiserver with a token of a service account that impersonates the user.
+	KubeconfigServiceAccountToken = "service-account-token"
 )
 
-// Plugin reports whether kubeconfigs have the plugin log in at this server, for requests to kube-apiserver itself.
-func (k *Kubeconfig) Plugin() bool {
-	return k.AuthMode == KubeconfigOIDCToken || k.AuthMode == KubeconfigWebhookToken
+// AtKubeAPIServer reports whether ks-apiserver writes kubeconfigs with which kubectl calls kube-apiserver itself.
+func (k *Kubeconfig) AtKubeAPIServer() bool {
+	return k.AuthMode == KubeconfigOIDCToken || k.AuthMode == KubeconfigWebhookToken || k.AuthMode == KubeconfigServiceAccountToken
+}
+
+// Tokens returns the life of the tokens in kubeconfigs; 0 where they have none.
+func (k *Kubeconfig) Tokens() time.Duration {
+	if k.AuthMode != KubeconfigServiceAccountToken {
+		return 0
+	}
+	return time.Duration(k.TokenMaxAge)
 }
 
 // check validates the section.
@@ -32,20 +42,21 @@ func (k *Kubeconfig) check(issuer string, fault func(format string, args ...any)
 		}
 	}
 	switch k.AuthMode {
-	case KubeconfigExec, KubeconfigClientCertificate, KubeconfigWebhookToken:
+	case KubeconfigExec, KubeconfigClientCertificate, KubeconfigWebhookToken, KubeconfigServiceAccountToken:
 	case KubeconfigOIDCToken:
 		if !strings.HasPrefix(issuer, "https://") {
 			fault("kubeconfig.authMode: with %s kube-apiserver trusts authentication.issuer.url, which has to be https then, and is %q",
 				k.AuthMode, issuer)
 		}
-	case "service-account-token":
-		fault("kubeconfig.authMode: %q is not supported: a service account is somebody else than the user, and its token in a file outlives the"+
-			" login; use exec, oidc-token or webhook-token, with which kubectl logs in, or client-certificate", k.AuthMode)
 	default:
-		fault("kubeconfig.authMode: %q is not exec, client-certificate, oidc-token or webhook-token", k.AuthMode)
+		fault("kubeconfig.authMode: %q is not exec, client-certificate, oidc-token, webhook-token or service-account-token", k.AuthMode)
 	}
 	// kube-apiserver accepts no expirationSeconds below 600. A certificate that can't be revoked must not be valid for months.
 	if d := time.Duration(k.CertificateMaxAge); d < 10*time.Minute || d > 30*24*time.Hour {
 		fault("kubeconfig.certificateMaxAge: %v is not from 10m to 720h", d)
+	}
+	// No TokenRequest is for less than 10 minutes either; what is to last longer than some days is a certificate, or the plugin.
+	if d := time.Duration(k.TokenMaxAge); d < 10*time.Minute || d > 7*24*time.Hour {
+		fault("kubeconfig.tokenMaxAge: %v is not from 10m to 168h", d)
 	}
 }

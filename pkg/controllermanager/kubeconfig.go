@@ -15,11 +15,16 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kube"
 )
 
-// kubeconfigs returns the controller of client certificates, if the configuration enables it.
+// kubeconfigs returns the controllers of the credentials in users' kubeconfigs that the configuration enables.
 func kubeconfigs(cfg *config.Config, cluster *rest.Config) ([]controller, error) {
-	k := cfg.Kubeconfig
-	if k.AuthMode != config.KubeconfigClientCertificate {
-		return nil, nil
+	k, tokens := cfg.Kubeconfig, controller{kubeconfig.TokenName, iam("User"), kubeconfig.RemoveTokens}
+	switch k.AuthMode {
+	case config.KubeconfigClientCertificate:
+	case config.KubeconfigServiceAccountToken:
+		tokens.setup = kubeconfig.SetupTokens
+		return []controller{tokens}, nil
+	default:
+		return []controller{tokens}, nil
 	}
 	server, authority, err := kube.Endpoint(cluster, k.KubernetesServer)
 	if err != nil {
@@ -31,7 +36,7 @@ func kubeconfigs(cfg *config.Config, cluster *rest.Config) ([]controller, error)
 	}
 	o := kubeconfig.Options{Namespace: Namespace, Server: server, Authority: authority, MaxAge: time.Duration(k.CertificateMaxAge),
 		Metrics: metrics.Registry}
-	return []controller{{kubeconfig.Name, iam("User"), func(ctx context.Context,
+	return []controller{tokens, {kubeconfig.Name, iam("User"), func(ctx context.Context,
 		mgr manager.Manager) error {
 		return kubeconfig.Setup(ctx, mgr, o)
 	}}}, nil

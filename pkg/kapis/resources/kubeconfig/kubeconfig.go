@@ -7,7 +7,9 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"time"
 
+	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/kubeconfig"
 	"kapis.dev/ks-apiserver/pkg/web"
 
@@ -35,15 +37,20 @@ type Handler struct {
 	IsUser func(name string) bool
 	// Certificates returns kubeconfigs with a client certificate, which are given out instead; nil where there are none.
 	Certificates *Certificates
+	// AsCaller makes the service accounts and the tokens of Kube.Tokens.
+	AsCaller caller.Client
 }
 
-// Kube is a kube-apiserver that trusts this server's ID tokens, or asks this server about access tokens.
+// Kube is a kube-apiserver that users call: one that trusts this server's ID tokens, or asks this server about access tokens, or has the
+// service accounts of users.
 type Kube struct {
 	// Server is its https URL, and Authority the PEM certificates of its CAs, nil for those of the users' machines.
 	Server    string
 	Authority []byte
 	// IDToken has the plugin send the ID token, and not the access token.
 	IDToken bool
+	// Tokens is the life of the service accounts' tokens; 0 where the plugin logs in.
+	Tokens time.Duration
 }
 
 // yamlText is an answer of YAML.
@@ -64,7 +71,7 @@ func (k *Handler) Mount(ws *restful.WebService) {
 	}
 	ws.Route(ws.GET("/users/{user}/kubeconfig").To(web.Handle(k.get)).Produces("application/yaml", restful.MIME_JSON).
 		Operation("getUserKubeconfig").Doc("A kubeconfig for a user: one without a credential, with which the plugin kubectl-ks logs in, or"+
-		" one with a client certificate").
+		" one with a client certificate or a token").
 		Param(ws.PathParameter("user", "name of the user")).
 		Returns(http.StatusOK, "OK", "").Returns(http.StatusNotFound, "there is no such user", nil))
 }
@@ -76,6 +83,10 @@ func (k *Handler) get(r *restful.Request) (any, error) {
 	}
 	if k.Certificates != nil {
 		return k.Certificates.Get(r.Request.Context(), name)
+	}
+	if k.Kube != nil && k.Kube.Tokens > 0 {
+		return (&Tokens{Server: k.Kube.Server, Authority: k.Kube.Authority, MaxAge: k.Kube.Tokens, AsCaller: k.AsCaller,
+			Now: time.Now}).Get(r.Request, name)
 	}
 	server, head := k.Server, ""
 	if server == "" {
