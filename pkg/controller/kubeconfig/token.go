@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -64,7 +65,7 @@ func SetupTokens(_ context.Context, mgr manager.Manager) error {
 		WatchesRawSource(source.Kind(accounts, &corev1.ServiceAccount{}, &handler.TypedEnqueueRequestForObject[*corev1.ServiceAccount]{})).
 		Watches(&iamv1beta1.User{}, handler.EnqueueRequestsFromMapFunc(r.ofUser)).
 		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-			return left(ctx, mgr.GetAPIReader(), queue)
+			return remaining(ctx, mgr.GetAPIReader(), queue)
 		})).
 		Complete(r)
 }
@@ -78,8 +79,8 @@ func (r *TokenReconciler) ofUser(ctx context.Context, u client.Object) []reconci
 	return []reconcile.Request{{NamespacedName: key}}
 }
 
-// left enqueues the service accounts whose roles are there at the start: one may have been deleted meanwhile.
-func left(ctx context.Context, live client.Reader, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+// remaining enqueues the service accounts whose roles are there at the start: one may have been deleted meanwhile.
+func remaining(ctx context.Context, live client.Reader, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	roles, err := grants(ctx, live, &rbacv1.ClusterRoleList{})
 	if err != nil {
 		return err
@@ -100,14 +101,14 @@ func (r *TokenReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	}
 	sa := &corev1.ServiceAccount{}
 	err := r.Accounts.Get(ctx, req.NamespacedName, sa)
-	var wait time.Duration
+	var again time.Duration
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && sa.DeletionTimestamp != nil:
 		err = r.revoke(ctx, uid)
 	case err == nil:
-		wait, err = r.sync(ctx, sa, uid)
+		again, err = r.sync(ctx, sa, uid)
 	}
-	return retry.OnConflict(wait, err)
+	return retry.OnConflict(again, err)
 }
 
 // sync returns when the service account has to be looked at next.
@@ -125,11 +126,11 @@ func (r *TokenReconciler) sync(ctx context.Context, sa *corev1.ServiceAccount, u
 		return 0, r.remove(ctx, sa)
 	}
 	expires, err := time.Parse(time.RFC3339, sa.Annotations[account.AnnotationExpires])
-	wait := expires.Add(tokenSkew).Sub(r.Now())
-	if err != nil || wait <= 0 {
+	left := expires.Add(tokenSkew).Sub(r.Now())
+	if err != nil || left <= 0 {
 		return 0, r.remove(ctx, sa) // in the version that was read: it may be used for longer just now
 	}
-	return wait, r.grant(ctx, name, uid)
+	return left, r.grant(ctx, name, uid)
 }
 
 func (r *TokenReconciler) remove(ctx context.Context, sa *corev1.ServiceAccount) error {
@@ -190,18 +191,14 @@ func (r *TokenReconciler) revoke(ctx context.Context, uid string) error {
 // RemoveTokens adds to mgr what removes the service accounts and their rights, once: where the configuration has another mode.
 func RemoveTokens(_ context.Context, mgr manager.Manager) error {
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		for {
+		_ = wait.PollUntilContextCancel(ctx, cleanRetry, true, func(ctx context.Context) (done bool, _ error) { // its error is the end of ctx
 			err := CleanTokens(ctx, mgr.GetAPIReader(), mgr.GetClient())
-			if err == nil || ctx.Err() != nil {
-				return nil
+			if err != nil && ctx.Err() == nil {
+				klog.ErrorS(err, "Tokens of users' former kubeconfigs may be left over; this is tried again", "after", cleanRetry)
 			}
-			klog.ErrorS(err, "Tokens of users' former kubeconfigs may be left over; this is tried again", "after", cleanRetry)
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(cleanRetry):
-			}
-		}
+			return err == nil, nil
+		})
+		return nil
 	}))
 }
 
