@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
@@ -27,7 +28,8 @@ const LabelName = "clusterlabel"
 func SetupLabels(_ context.Context, mgr manager.Manager) error {
 	r := &LabelReconciler{Client: mgr.GetClient()}
 	return builder.ControllerManagedBy(mgr).Named(LabelName).
-		For(&clusterv1alpha1.Cluster{}, builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		For(&clusterv1alpha1.Cluster{}, builder.WithPredicates(predicate.Or(predicate.LabelChangedPredicate{},
+			predicate.AnnotationChangedPredicate{}))).
 		Watches(&clusterv1alpha1.Label{}, handler.EnqueueRequestsFromMapFunc(r.labelled)).
 		Complete(r)
 }
@@ -44,6 +46,9 @@ func (r *LabelReconciler) sync(ctx context.Context, name types.NamespacedName) e
 	c := &clusterv1alpha1.Cluster{}
 	if err := r.Client.Get(ctx, name, c); err != nil || !c.DeletionTimestamp.IsZero() {
 		return client.IgnoreNotFound(err)
+	}
+	if err := r.take(ctx, c); err != nil {
+		return err
 	}
 	all := &clusterv1alpha1.LabelList{}
 	if err := r.Client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
@@ -80,6 +85,43 @@ func (r *LabelReconciler) sync(ctx context.Context, name types.NamespacedName) e
 	err := r.Client.Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("label cluster %q: %w", c.Name, err)
+	}
+	return nil
+}
+
+// mostLabelIDs bounds the Labels that the annotation of a Cluster names.
+const mostLabelIDs = 256
+
+// take puts the Labels on a Cluster that its annotation names, as pages write it for a cluster that joins, and removes the annotation.
+// Names of no Label are left out.
+func (r *LabelReconciler) take(ctx context.Context, c *clusterv1alpha1.Cluster) error {
+	ids, ok := c.Annotations[clusterv1alpha1.AnnotationLabelIDs]
+	if !ok {
+		return nil
+	}
+	for n, id := range strings.Split(ids, ",") {
+		if id = strings.TrimSpace(id); id == "" || n >= mostLabelIDs {
+			continue
+		}
+		l := &clusterv1alpha1.Label{}
+		switch err := r.Client.Get(ctx, types.NamespacedName{Name: id}, l); {
+		case apierrors.IsNotFound(err), err == nil && (!l.DeletionTimestamp.IsZero() || slices.Contains(l.Spec.Clusters, c.Name)):
+			continue
+		case err != nil:
+			return fmt.Errorf("read the label %q: %w", id, err)
+		}
+		before := l.DeepCopy()
+		l.Spec.Clusters = append(l.Spec.Clusters, c.Name)
+		err := r.Client.Patch(ctx, l, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("put the label %q on cluster %q: %w", id, c.Name, err)
+		}
+	}
+	before := c.DeepCopy()
+	delete(c.Annotations, clusterv1alpha1.AnnotationLabelIDs)
+	err := r.Client.Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("take the labels of cluster %q from its annotation: %w", c.Name, err)
 	}
 	return nil
 }

@@ -50,3 +50,28 @@ func TestD4AClusterIsMarkedWithItsLabels(t *testing.T) {
 		t.Error("a cluster was made")
 	}
 }
+
+// D4: the Labels that a page chose for a cluster that joins are taken from its annotation, once; a name of no Label is left out.
+func TestD4AClusterThatJoinsHasTheLabelsThatWereChosen(t *testing.T) {
+	joining := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "edge",
+		Annotations: map[string]string{clusterv1alpha1.AnnotationLabelIDs: "a, none,b,,../c", "other": "kept"}}}
+	c := controllertest.New(t, nil, joining, label("a", "host"), label("b", "edge"), label("d"))
+	r := &cluster.LabelReconciler{Client: c.Client}
+	c.Reconcile(r, "edge")
+	c.Reconcile(r, "edge")
+	got := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}
+	const prefix = clusterv1alpha1.LabelClusterLabelPrefix
+	if !c.Has(got) || strings.Join(slices.Sorted(maps.Keys(got.Labels)), " ") != prefix+"a "+prefix+"b" ||
+		strings.Join(slices.Sorted(maps.Keys(got.Annotations)), " ") != "other" {
+		t.Errorf("it has %v, %v", got.Labels, got.Annotations)
+	}
+	for name, want := range map[string]string{"a": "host edge", "b": "edge", "d": ""} {
+		l := label(name)
+		if !c.Has(l) || strings.Join(l.Spec.Clusters, " ") != want {
+			t.Errorf("%s is on %v, want %s", name, l.Spec.Clusters, want)
+		}
+	}
+	if n := c.Written(func() { c.Reconcile(r, "edge") }); n != 0 {
+		t.Errorf("a third time wrote %d times", n)
+	}
+}
