@@ -8,6 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/apiserver/fleet"
+	"kapis.dev/ks-apiserver/pkg/apiserver/lite"
 	authnfleet "kapis.dev/ks-apiserver/pkg/authn/fleet"
 	"kapis.dev/ks-apiserver/pkg/cluster/deployment"
 	"kapis.dev/ks-apiserver/pkg/cluster/join"
@@ -36,6 +37,7 @@ func (p memberships) options() fleet.Options {
 	agent := p.cfg.Fleet.Agent
 	return fleet.Options{Client: p.client, Cluster: p.cluster, Caches: p.store, Namespace: namespace,
 		AllowLoopback: p.cfg.Egress.AllowLoopback, Drain: p.drain.started,
+		Lite: (&lite.Clusters{MemoryBytes: int64(p.cfg.Fleet.LiteMemory), MaxItems: p.cfg.Resources.MaxItems}).Serve,
 		Host: p.cfg.Multicluster.HostClusterName, CAFile: cmp.Or(agent.CAFile, p.cfg.Kubeconfig.CertificateAuthority), Agent: deployment.Options{
 			Hub:            cmp.Or(p.cfg.Multicluster.ProxyPublishAddress, p.cfg.Authentication.Issuer.URL),
 			APIServerImage: agent.APIServerImage, ControllerManagerImage: agent.ControllerManagerImage}}
@@ -51,14 +53,7 @@ func (p memberships) follow() {
 		synced := p.store.Feed(gvr, sink)
 		p.feeds, all = append(p.feeds, feed{gvr, false, synced}), append(all, synced)
 	}
-	p.hub.Fed(func() error {
-		for _, synced := range all {
-			if err := synced(); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	p.hub.Fed(all)
 }
 
 // join keeps this cluster in the fleet of its hub, whose requests handler answers, if it is to be a member of one.

@@ -76,6 +76,8 @@ type Member struct {
 	// Labels are those of the Cluster, Leaving says that it is being deleted, and Initialized that its condition of that name is true.
 	Labels               map[string]string
 	Leaving, Initialized bool
+	// Lite says that no program of ours runs in the member: this server serves it by its kube-apiserver.
+	Lite bool
 	// KeepKubeconfig says that the credential of a direct member is not to be replaced.
 	KeepKubeconfig bool
 
@@ -128,8 +130,8 @@ func (m *Members) Set(o *store.Object) {
 		return c.Type == clusterv1alpha1.ClusterInitialized && c.Status == corev1.ConditionTrue
 	})
 	next := &Member{Name: c.Name, UID: string(c.UID), Trouble: trouble(c), Labels: c.Labels, Leaving: !c.DeletionTimestamp.IsZero(),
-		Initialized: initialized, KeepKubeconfig: c.Annotations[clusterv1alpha1.AnnotationKeepKubeconfig] == "true",
-		connection: c.Spec.Connection}
+		Initialized: initialized, Lite: c.Annotations[clusterv1alpha1.AnnotationLite] == "true",
+		KeepKubeconfig: c.Annotations[clusterv1alpha1.AnnotationKeepKubeconfig] == "true", connection: c.Spec.Connection}
 	m.replace(next)
 	if !initialized && m.Found != nil {
 		m.Found(next)
@@ -250,7 +252,7 @@ func (m *Members) add(member *Member, l *link.Link) error {
 			s.since = m.Now()
 		}
 		s.breaker.succeeded()
-		if m.Follow != nil {
+		if m.Follow != nil && !member.Lite {
 			var ctx context.Context
 			ctx, s.unfollow = context.WithCancel(context.Background())
 			go m.Follow(ctx, member)

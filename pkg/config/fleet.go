@@ -6,6 +6,9 @@ import "net/url"
 type Fleet struct {
 	// Enabled lets member clusters join this one, which is the hub (multicluster.clusterRole is host); false.
 	Enabled bool `json:"enabled"`
+	// LiteMemory is how much memory the objects of all members may take together in which no program of ours runs (2Gi). Beyond it one kind
+	// with many objects can't be listed.
+	LiteMemory Bytes `json:"liteMemory"`
 	// Agent is what members run.
 	Agent FleetAgent `json:"agent"`
 	// Hub is where this cluster joins as a member (multicluster.clusterRole is member).

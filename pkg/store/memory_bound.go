@@ -1,7 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -12,8 +14,15 @@ import (
 )
 
 // errTooMany is why a kind is refused. Users read it, so it does not say how many objects there are.
-var errTooMany = errors.New("there are too many objects for the memory of this server: delete some of them," +
-	" or raise its memory limit (GOMEMLIMIT) or resources.cacheMemory")
+var errTooMany = errors.New("there are too many objects for the memory of this server")
+
+// defaultMemorySetting is what Options.MemorySetting is by default.
+const defaultMemorySetting = "its memory limit (GOMEMLIMIT) or resources.cacheMemory"
+
+// tooMany is errTooMany with what to do.
+func (s memoryBound) tooMany() error {
+	return fmt.Errorf("%w: delete some of them, or raise %s", errTooMany, cmp.Or(s.options.MemorySetting, defaultMemorySetting))
+}
 
 const (
 	// memoryCheckPart is how often memory is compared with Options.MemoryBytes: whenever a kind has read this part of it.
@@ -53,12 +62,13 @@ func (s memoryBound) admit(c *cache, n int) error {
 			s.stop(v)
 			continue
 		}
-		klog.ErrorS(errTooMany, "A kind is not cached any more", "resource", v.gvr.String(), "bytes", v.size.Load(),
+		err := s.tooMany()
+		klog.ErrorS(err, "A kind is not cached any more", "resource", v.gvr.String(), "bytes", v.size.Load(),
 			"bytesOfAll", s.memory(), "bound", bound)
-		s.refuse(v, errTooMany)
+		s.refuse(v, err)
 		s.refused[v.gvr] = true
 		if v == c {
-			return errTooMany
+			return err
 		}
 	}
 	return nil
@@ -76,8 +86,16 @@ func (c *cache) measure() int64 {
 	return size
 }
 
-// memory is what all caches take.
+// memory is what all caches take, and those of other stores that share the bound.
 func (s memoryBound) memory() int64 {
+	if s.options.MemoryElsewhere == nil {
+		return MemoryOf(s.Store)
+	}
+	return MemoryOf(s.Store) + s.options.MemoryElsewhere()
+}
+
+// MemoryOf returns roughly how many bytes all caches of a store take, where there is a bound.
+func MemoryOf(s *Store) int64 {
 	total := s.namespaceBytes()
 	s.caches.Range(func(_, value any) bool {
 		total += value.(*cache).size.Load()

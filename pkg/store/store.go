@@ -63,6 +63,10 @@ type Options struct {
 	// with 503 for some minutes, and everything else goes on; what feeds a sink is never refused. A quarter of it bounds
 	// NamespaceBytes.
 	MemoryBytes int64
+	// MemoryElsewhere is what the stores of other clusters take that share this bound; nil for none. MemorySetting names what raises
+	// the bound, for users whose queries are refused ("": the settings of a server for its own cluster).
+	MemoryElsewhere func() int64
+	MemorySetting   string
 }
 
 // Store has the caches of a cluster, one for each kind, started by the first request for it.

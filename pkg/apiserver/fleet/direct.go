@@ -31,13 +31,14 @@ func toEndpoints(allowLoopback bool) *http.Transport {
 	return t
 }
 
-// Check returns each check that a kubeconfig fails for the Cluster of a name, and the identity of the cluster that it leads to.
-func (h *Hub) Check(ctx context.Context, name string, kubeconfig []byte) (uid string, findings []direct.Finding, err error) {
+// Check returns each check that a kubeconfig fails for a Cluster, and the identity of the cluster that it leads to.
+func (h *Hub) Check(ctx context.Context, of *clusterv1alpha1.Cluster, kubeconfig []byte) (uid string, findings []direct.Finding,
+	err error) {
 	c, err := direct.Parse(kubeconfig, h.dialing.Transport)
 	if err != nil {
 		return "", []direct.Finding{{Check: "kubeconfig", Found: err.Error()}}, nil
 	}
-	known := direct.Known{Hub: h.UID, Host: h.Host, Members: map[string]string{}}
+	known := direct.Known{Hub: h.UID, Host: h.Host, Members: map[string]string{}, Lite: isLite(of)}
 	all, err := h.enter.clusters.Store.Snapshot(ctx, ClustersKind)
 	if err != nil {
 		return "", nil, err
@@ -56,6 +57,9 @@ func (h *Hub) Check(ctx context.Context, name string, kubeconfig []byte) (uid st
 	if err != nil {
 		return "", nil, err
 	}
-	uid, findings = direct.Check(ctx, c, name, known)
+	uid, findings = direct.Check(ctx, c, of.Name, known)
+	if known.Lite && uid != "" {
+		findings = append(findings, h.consents(ctx, of.Name, kubeconfig)...)
+	}
 	return uid, findings, nil
 }

@@ -34,6 +34,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/cluster/direct"
 	"kapis.dev/ks-apiserver/pkg/cluster/fleetsync"
 	"kapis.dev/ks-apiserver/pkg/cluster/hub"
+	"kapis.dev/ks-apiserver/pkg/cluster/lite"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/tenant"
@@ -52,14 +53,15 @@ type Hub struct {
 	agent     deployment.Options
 	caFile    string
 	dialing   *direct.Dialing
+	lites     *lite.Keeper
 	// address gets where other replicas reach this one.
 	address chan string
 	caches  fleetsync.Snapshots
 	host    string
 	// Asked counts what lists over all clusters ask.
 	Asked *fleetlist.Asked
-	// fed returns nil once the sinks have been fed all that there is.
-	fed atomic.Pointer[func() error]
+	// fed return nil once the sinks have been fed all that there is.
+	fed atomic.Pointer[[]func() error]
 }
 
 // Options are what a hub and a member work with.
@@ -77,6 +79,8 @@ type Options struct {
 	// AllowLoopback lets a hub dial members on this machine, and Drain ends the links that a hub has dialled.
 	AllowLoopback bool
 	Drain         context.Context
+	// Lite makes what serves a member in which no program of ours runs, until ctx ends.
+	Lite func(ctx context.Context, t lite.Terms) (*lite.Served, error)
 }
 
 // NewHub makes the hub. Held returns what users hold on the platform, and bound where they are bound.
@@ -103,6 +107,8 @@ func NewHub(ctx context.Context, o Options, held Grants, bound tenant.Membership
 	h.Members.Follow = (&fleetsync.Syncer{Source: h.source, Known: h.known, Hub: uid, Current: h.Members.ByUID}).Follow
 	h.dialing = &direct.Dialing{Members: h.Members, Hub: uid, Admit: h.Invited, Failed: h.Failed, Replace: h.ReplaceKubeconfig,
 		Transport: dialed(o.AllowLoopback), Endpoint: toEndpoints(o.AllowLoopback)}
+	h.lites = &lite.Keeper{Members: h.Members, Hub: uid, Admit: h.Invited, Failed: h.Failed, Replace: h.ReplaceKubeconfig,
+		Transport: h.dialing.Transport, Serve: o.Lite, Version: version.Get().GitVersion, Now: time.Now}
 	h.enter = entry{h.Members, held, bound, &tenant.Clusters{Store: o.Caches, Host: o.Host}}
 	return h, nil
 }
@@ -114,22 +120,29 @@ func (h *Hub) Sinks() map[schema.GroupVersionResource]store.Sink {
 	return out
 }
 
-// Fed sets what returns nil once the sinks have been fed all that there is.
-func (h *Hub) Fed(all func() error) { h.fed.Store(&all) }
+// Fed sets what return nil once the sinks have been fed all that there is.
+func (h *Hub) Fed(all []func() error) { h.fed.Store(&all) }
 
 var errNotFed = errors.New("it is not fed yet")
 
 func (h *Hub) known() error {
-	if all := h.fed.Load(); all != nil {
-		return (*all)()
+	all := h.fed.Load()
+	if all == nil {
+		return errNotFed
 	}
-	return errNotFed
+	for _, synced := range *all {
+		if err := synced(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Run keeps the authority and the conditions of members, until ctx ends.
 func (h *Hub) Run(ctx context.Context) {
 	go h.authority.Run(ctx)
 	go h.dialing.Run(ctx)
+	go h.lites.Run(ctx)
 	go h.Hub.Run(ctx)
 	select {
 	case <-ctx.Done():
@@ -177,6 +190,9 @@ func peerAddress(ctx context.Context, listen net.Addr, apiserver string) string 
 
 // Deployment returns what is applied to a cluster so that it joins as c.
 func (h *Hub) Deployment(_ context.Context, c *clusterv1alpha1.Cluster) ([]byte, error) {
+	if isLite(c) {
+		return h.liteDeployment(c)
+	}
 	o := h.agent
 	if h.caFile != "" {
 		raw, err := os.ReadFile(h.caFile)

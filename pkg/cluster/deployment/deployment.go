@@ -11,11 +11,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	manifests "kapis.dev/ks-apiserver/config"
+	"kapis.dev/ks-apiserver/pkg/cluster/join"
 )
 
 // Options are what differs between members.
 type Options struct {
-	// Hub is the https address of the hub, and CA the PEM of the authorities of its certificate; "" for those of the member's system.
+	// Hub is the https address of the hub, "" for a member that the hub dials. CA is the PEM of the authorities of its certificate; "" for
+	// those of the member's system.
 	Hub, CA string
 	// Token lets the member in, once.
 	Token string
@@ -31,8 +33,10 @@ var sources = []string{"install/namespace.yaml", "crd/bases", "rbac", "install/a
 // YAML returns the file.
 func YAML(o Options) ([]byte, error) {
 	var out bytes.Buffer
-	out.WriteString("# Apply this to the cluster that joins, with an administrator's right: kubectl apply -f FILE\n" +
-		"# It has a token in it that lets one cluster into the fleet: keep it to yourself.\n")
+	out.WriteString("# Apply this to the cluster that joins, with an administrator's right: kubectl apply -f FILE\n")
+	if o.Token != "" {
+		out.WriteString("# It has a token in it that lets one cluster into the fleet: keep it to yourself.\n")
+	}
 	for _, source := range sources {
 		if err := add(&out, source, nil); err != nil {
 			return nil, err
@@ -48,6 +52,31 @@ func YAML(o Options) ([]byte, error) {
 			return nil, err
 		}
 	}
+	return out.Bytes(), nil
+}
+
+// LiteYAML returns what the administrator of a cluster applies, in which no program of ours is to run, so that the hub with a UID (of
+// kube-system) may serve it as the Cluster of a name: the account with its rights, and the yes. There is no secret in it.
+func LiteYAML(hub, cluster string) ([]byte, error) {
+	var out bytes.Buffer
+	out.WriteString("# Apply this to the cluster that joins, with an administrator's right, if the hub may act there in the names of its\n" +
+		"# users, within what this file lists: kubectl apply -f FILE. Then give the hub a kubeconfig with a token of the account\n" +
+		"# ks-fleet-lite.\n")
+	for _, source := range []string{"install/namespace.yaml", "fleet/lite"} {
+		if err := add(&out, source, nil); err != nil {
+			return nil, err
+		}
+	}
+	raw, err := yaml.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]string{join.ConsentHub: hub, join.ConsentCluster: cluster},
+		"metadata": map[string]any{"name": join.Consent, "namespace": "kubesphere-system",
+			"labels": map[string]string{"app.kubernetes.io/part-of": "ks-apiserver"}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("write the consent to a hub: %w", err)
+	}
+	out.WriteString("---\n")
+	out.Write(raw)
 	return out.Bytes(), nil
 }
 
@@ -101,7 +130,9 @@ const configuration = `authentication:
     url: https://ks-apiserver.kubesphere-system.svc
 multicluster:
   clusterRole: member
-fleet:
+`
+
+const joining = `fleet:
   hub:
     url: %s
     tokenFile: /etc/kubesphere/join-token
@@ -109,8 +140,12 @@ fleet:
 
 // addConfiguration appends the Secret that both programs read.
 func addConfiguration(out *bytes.Buffer, o Options) error {
-	data := map[string]string{"kubesphere.yaml": fmt.Sprintf(configuration, o.Hub), "join-token": o.Token}
-	if o.CA != "" {
+	data := map[string]string{"kubesphere.yaml": configuration}
+	if o.Hub != "" {
+		data["kubesphere.yaml"] += fmt.Sprintf(joining, o.Hub)
+		data["join-token"] = o.Token
+	}
+	if o.Hub != "" && o.CA != "" {
 		data["hub-ca.crt"] = o.CA
 		data["kubesphere.yaml"] += "    caFile: /etc/kubesphere/hub-ca.crt\n"
 	}

@@ -29,6 +29,8 @@ type Known struct {
 	Hub, Host string
 	// Members are the names of the Clusters, by the UID of their kube-system.
 	Members map[string]string
+	// Lite says that no program of ours is to run there, so that nothing is needed of one.
+	Lite bool
 }
 
 // needed are the rights that a kubeconfig has to have: to invite the member, and to reach its ks-apiserver.
@@ -59,7 +61,9 @@ func Check(ctx context.Context, c *rest.Config, name string, known Known) (uid s
 	case taken && of != name:
 		findings = append(findings, Finding{"identity", fmt.Sprintf("this cluster is in the fleet already, as %q: delete that Cluster first", of)})
 	}
-	findings = append(findings, rights(ctx, client)...)
+	if !known.Lite {
+		findings = append(findings, rights(ctx, client)...)
+	}
 	return uid, append(findings, otherHost(ctx, client, known.Host)...)
 }
 

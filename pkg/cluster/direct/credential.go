@@ -27,8 +27,6 @@ import (
 const (
 	// account is the ServiceAccount of this hub in a member that it dials, and roleName the name of its roles and bindings.
 	account, roleName = "ks-fleet-hub", "kubesphere:ks-fleet-hub"
-	// subject is what its tokens say whose they are.
-	subject = "system:serviceaccount:" + namespace + ":" + account
 	// tokenLife is how long a token is asked for; a cluster may give less. It is renewed when half of that is over.
 	tokenLife = 30 * 24 * time.Hour
 	// service is what is dialled through kube-apiserver: the Service and its port.
@@ -91,8 +89,10 @@ func (c claims) expires() time.Time {
 	return time.Unix(c.Ends, 0)
 }
 
-// isOurs reports whether the token is one of this hub's account there, and isFresh whether half of its life is left.
-func (c claims) isOurs() bool { return c.Subject == subject && c.Ends > c.Issued }
+// isOf reports whether the token is one of an account there, and isFresh whether half of its life is left.
+func (c claims) isOf(account string) bool {
+	return c.Subject == "system:serviceaccount:"+namespace+":"+account && c.Ends > c.Issued
+}
 
 func (c claims) isFresh(now time.Time) bool {
 	return now.Before(time.Unix(c.Issued+(c.Ends-c.Issued)/2, 0))
@@ -106,7 +106,7 @@ func Exchange(ctx context.Context, kubeconfig []byte, transport func(*rest.Confi
 		return nil, err
 	}
 	has := claimsOf(c.BearerToken)
-	if has.isOurs() && has.isFresh(now) {
+	if has.isOf(account) && has.isFresh(now) {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
@@ -115,22 +115,45 @@ func Exchange(ctx context.Context, kubeconfig []byte, transport func(*rest.Confi
 	if err != nil {
 		return nil, errors.New("the certificate or the key in the kubeconfig can't be read")
 	}
-	if !has.isOurs() {
+	if !has.isOf(account) {
 		if err := grant(ctx, client); err != nil {
 			return nil, explain("make an account of listed rights for this hub in the cluster", err)
 		}
 	}
-	life := int64(tokenLife / time.Second)
-	token, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account,
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &life}}, metav1.CreateOptions{})
-	if err != nil {
-		return nil, explain("make a token of this hub's account in the cluster", err)
-	}
-	next, err := withToken(kubeconfig, token.Status.Token)
+	next, err := tokenOf(ctx, client, account, kubeconfig)
 	if err != nil {
 		return nil, err
 	}
 	return next, try(ctx, next, transport)
+}
+
+// ExchangeFor is Exchange for an account that the cluster's administrator has made, with the rights that they gave it.
+func ExchangeFor(ctx context.Context, kubeconfig []byte, account string, transport func(*rest.Config), now time.Time) ([]byte, error) {
+	c, err := Parse(kubeconfig, transport)
+	if err != nil {
+		return nil, err
+	}
+	if has := claimsOf(c.BearerToken); has.isOf(account) && has.isFresh(now) {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	client, err := kubernetes.NewForConfig(c)
+	if err != nil {
+		return nil, errors.New("the certificate or the key in the kubeconfig can't be read")
+	}
+	return tokenOf(ctx, client, account, kubeconfig)
+}
+
+// tokenOf returns a kubeconfig for the same server with a new token of an account.
+func tokenOf(ctx context.Context, client kubernetes.Interface, account string, kubeconfig []byte) ([]byte, error) {
+	life := int64(tokenLife / time.Second)
+	token, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account,
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &life}}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, explain("make a token of the account "+account+" in the cluster", err)
+	}
+	return withToken(kubeconfig, account, token.Status.Token)
 }
 
 // grant makes the account with its rights.
@@ -179,7 +202,7 @@ func grant(ctx context.Context, client kubernetes.Interface) error {
 }
 
 // withToken returns a kubeconfig for the same server with another credential: a token, and nothing else of the user that it had.
-func withToken(kubeconfig []byte, token string) ([]byte, error) {
+func withToken(kubeconfig []byte, account, token string) ([]byte, error) {
 	all, err := clientcmd.Load(kubeconfig)
 	if err != nil {
 		return nil, errors.New("the kubeconfig can't be read: it is no YAML of a Config")

@@ -56,7 +56,7 @@ func (d *Dialing) Run(ctx context.Context) {
 	for {
 		direct := map[string]bool{}
 		for _, uid := range d.Members.UIDs() {
-			if m := d.Members.ByUID(uid); m != nil && m.Direct() {
+			if m := d.Members.ByUID(uid); m != nil && m.Direct() && !m.Lite {
 				direct[uid] = true
 				if running[uid] == nil {
 					c, cancel := context.WithCancel(ctx)

@@ -26,8 +26,8 @@ var clustersResource = clusterv1alpha1.SchemeGroupVersion.WithResource("clusters
 type Fleet interface {
 	// Deployment returns what is applied to a cluster so that it joins as c.
 	Deployment(ctx context.Context, c *clusterv1alpha1.Cluster) ([]byte, error)
-	// Check returns each check that a kubeconfig fails for the Cluster of a name, and the identity of the cluster that it leads to.
-	Check(ctx context.Context, name string, kubeconfig []byte) (uid string, findings []direct.Finding, err error)
+	// Check returns each check that a kubeconfig fails for a Cluster, and the identity of the cluster that it leads to.
+	Check(ctx context.Context, c *clusterv1alpha1.Cluster, kubeconfig []byte) (uid string, findings []direct.Finding, err error)
 	// Pending returns what a member still has to get or to lose, and whether it was told everything since it was linked.
 	Pending(name string) (synced bool, pending []cluster.Pending)
 }
@@ -69,7 +69,7 @@ func (h *V1alpha1) deployment(r *restful.Request, name string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Spec.Connection.Type != clusterv1alpha1.ConnectionProxy {
+	if c.Spec.Connection.Type != clusterv1alpha1.ConnectionProxy && c.Annotations[clusterv1alpha1.AnnotationLite] != "true" {
 		return nil, status.About(clustersResource.GroupResource(), name, status.Errorf(http.StatusNotFound,
 			"the cluster %q is not joined by a deployment: its connection is of type %q, and not proxy", name, c.Spec.Connection.Type))
 	}

@@ -65,7 +65,7 @@ func (h *V1alpha1) validate(r *restful.Request) (any, error) {
 	if t := c.Spec.Connection.Type; t != clusterv1alpha1.ConnectionDirect {
 		return nil, status.BadRequestf("the connection is of type %q: only a cluster of type direct has a kubeconfig to check", t)
 	}
-	_, findings, err := h.Fleet.Check(r.Request.Context(), c.Name, c.Spec.Connection.KubeConfig)
+	_, findings, err := h.Fleet.Check(r.Request.Context(), c, c.Spec.Connection.KubeConfig)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (h *V1alpha1) updateKubeconfig(r *restful.Request) (any, error) {
 	case c.Spec.Connection.Type == clusterv1alpha1.ConnectionProxy:
 		return nil, status.BadRequestf("the cluster %q is of type proxy: it dials this server, which needs no kubeconfig", name)
 	}
-	uid, findings, err := h.Fleet.Check(ctx, name, in.KubeConfig)
+	uid, findings, err := h.Fleet.Check(ctx, c, in.KubeConfig)
 	if err != nil {
 		return nil, err
 	}

@@ -29,8 +29,8 @@ func (h *hub) Deployment(_ context.Context, c *clusterv1alpha1.Cluster) ([]byte,
 	return []byte("token: canary-of-" + c.Name + "\n"), nil
 }
 
-func (h *hub) Check(_ context.Context, name string, kubeconfig []byte) (string, []direct.Finding, error) {
-	h.asked = append(h.asked, name)
+func (h *hub) Check(_ context.Context, c *clusterv1alpha1.Cluster, kubeconfig []byte) (string, []direct.Finding, error) {
+	h.asked = append(h.asked, c.Name)
 	switch string(kubeconfig) {
 	case "edge":
 		return "u-edge", nil, nil

@@ -35,6 +35,8 @@ const (
 	AnnotationHostCluster = "cluster.kubesphere.io/host-cluster"
 	// AnnotationKeepKubeconfig is "true" on a Cluster whose imported credential is not to be replaced by one of listed rights.
 	AnnotationKeepKubeconfig = "kapis.dev/keep-kubeconfig"
+	// AnnotationLite is "true" on a Cluster of type direct in which no program of ours runs: the hub serves it by its kube-apiserver.
+	AnnotationLite = "kapis.dev/lite"
 	// FinalizerCluster keeps a deleted Cluster until the member is released.
 	FinalizerCluster = "finalizer.cluster.kubesphere.io"
 	// FinalizerLabel keeps a deleted Label until no cluster carries it.

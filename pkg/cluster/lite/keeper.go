@@ -1,0 +1,325 @@
+package lite
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/cluster"
+	"kapis.dev/ks-apiserver/pkg/cluster/direct"
+	"kapis.dev/ks-apiserver/pkg/cluster/join"
+	"kapis.dev/ks-apiserver/pkg/cluster/link"
+)
+
+const (
+	// leastPause and mostPause are between two attempts to link a member.
+	leastPause, mostPause = 500 * time.Millisecond, 10 * time.Second
+	// lookEvery is how often the members are looked at, and askEvery how often one is asked whether its administrator still says yes; a
+	// member that misses two of these in a row is not served.
+	lookEvery, askEvery, missesAtMost = time.Second, 5 * time.Second, 2
+	// boundEvery is how often it is looked whom a member's bindings name.
+	boundEvery = 10 * time.Second
+	// askTimeout bounds one request to a member's kube-apiserver.
+	askTimeout = 5 * time.Second
+	// grace is how long what runs may take when a link ends.
+	grace = 5 * time.Second
+)
+
+// Terms are what a member is served by: its kube-apiserver and the account there, and the groups of the hub's users that count there.
+type Terms struct {
+	Name              string
+	Config            *rest.Config
+	Groups            []string
+	KubernetesVersion string
+}
+
+// Served is one member as this server serves it.
+type Served struct {
+	// Handler answers what the hub sends over the link.
+	Handler http.Handler
+	// Bound returns whom the member's own bindings name, and Nodes which nodes it has.
+	Bound func(ctx context.Context) ([]string, error)
+	Nodes func(ctx context.Context) (cluster.Nodes, error)
+}
+
+// Keeper keeps the links of lite members.
+type Keeper struct {
+	Members *cluster.Members
+	// Hub is the UID of the hub's kube-system, and Admit signs the certificate of a member.
+	Hub   string
+	Admit func(ctx context.Context, m *cluster.Member, r *join.Request) (*join.Answer, error)
+	// Replace puts a kubeconfig in the place of one that the Cluster of a member has.
+	Replace func(ctx context.Context, m *cluster.Member, old, next []byte) error
+	// Transport sets how kube-apiservers of members are dialled.
+	Transport func(*rest.Config)
+	// Failed is told why a member is not linked.
+	Failed func(ctx context.Context, m *cluster.Member, err error)
+	// Serve makes what serves a member, until ctx ends.
+	Serve func(ctx context.Context, t Terms) (*Served, error)
+	// Version is that of this software.
+	Version string
+	Now     func() time.Time
+}
+
+// Run links members until ctx ends.
+func (k *Keeper) Run(ctx context.Context) {
+	running := map[string]context.CancelFunc{}
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		here := map[string]bool{}
+		for _, m := range k.Members.All() {
+			if m.Direct() && m.Lite {
+				here[m.UID] = true
+				if running[m.UID] == nil {
+					c, cancel := context.WithCancel(ctx)
+					running[m.UID] = cancel
+					go k.keep(c, m)
+				}
+			}
+		}
+		for uid, cancel := range running {
+			if !here[uid] {
+				cancel()
+				delete(running, uid)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// keep keeps the link of one member, and cleans up there when its Cluster has been deleted while this server ran.
+func (k *Keeper) keep(ctx context.Context, m *cluster.Member) {
+	var kubeconfig []byte // the one by which it was served last
+	for pause, told := leastPause, ""; ctx.Err() == nil; pause = min(2*pause, mostPause) {
+		if now := k.Members.ByUID(m.UID); now != nil {
+			m = now
+		}
+		begun := time.Now()
+		err := k.link(ctx, m, &kubeconfig)
+		if time.Since(begun) > mostPause {
+			pause = leastPause
+		}
+		if err != nil && ctx.Err() == nil {
+			if err.Error() != told {
+				klog.ErrorS(err, "A lite member cluster is not linked; it is tried again", "cluster", m.Name)
+				told = err.Error()
+			}
+			k.Failed(ctx, m, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+	if now := k.Members.ByUID(m.UID); now == nil || now.Leaving {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+		defer cancel()
+		if err := k.leave(last, m, kubeconfig); err != nil {
+			klog.ErrorS(err, "The account and the consent of a lite member that has left may be there still: its administrator deletes what they"+
+				" applied", "cluster", m.Name)
+		}
+	}
+}
+
+// link serves a member, and returns when it may not go on.
+func (k *Keeper) link(ctx context.Context, m *cluster.Member, last *[]byte) error {
+	kubeconfig, terms, client, err := k.terms(ctx, m)
+	if err != nil {
+		return err
+	}
+	*last = kubeconfig
+	life, end := context.WithCancel(ctx)
+	defer end()
+	identity, err := k.identity(ctx, m, client, terms)
+	if err != nil {
+		return err
+	}
+	served, err := k.Serve(life, *terms)
+	if err != nil {
+		return err
+	}
+	about := cluster.About{Version: k.Version, KubernetesVersion: terms.KubernetesVersion}
+	m.SetAbout(about)
+	m.SetSynced(true, nil) // nothing is kept there
+	hub, member := net.Pipe()
+	over := make(chan error, 1)
+	go func() { over <- k.watch(life, m, kubeconfig, client, terms.Groups); end() }()
+	go k.describe(life, m, about, served)
+	go func() {
+		if err := (&link.Handler{Identity: identity, Handler: served.Handler}).Serve(life, member, grace); err != nil {
+			klog.V(2).InfoS("The link of a lite member has ended", "cluster", m.Name, "reason", err.Error())
+		}
+	}()
+	err = k.Members.Serve(life, hub, m.UID, func() {})
+	end()
+	return errors.Join(<-over, err)
+}
+
+// terms returns by what a member is served: with a credential of the account that its administrator has made, which is put in the place of
+// another one, and is renewed.
+func (k *Keeper) terms(ctx context.Context, m *cluster.Member) (kubeconfig []byte, t *Terms, client *kubernetes.Clientset, err error) {
+	kubeconfig = m.Kubeconfig()
+	ask, cancel := context.WithTimeout(ctx, 4*askTimeout)
+	defer cancel()
+	if _, _, err := k.asked(ask, m, kubeconfig); err != nil { // nothing is made of a credential before there is a yes
+		return nil, nil, nil, err
+	}
+	next, err := direct.ExchangeFor(ask, kubeconfig, join.LiteAccount, k.Transport, k.Now())
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if next != nil {
+		if err := k.Replace(ask, m, kubeconfig, next); err != nil {
+			return nil, nil, nil, err
+		}
+		kubeconfig = next
+	}
+	client, t, err = k.asked(ask, m, kubeconfig)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if err := CheckAccount(ask, client); err != nil {
+		return nil, nil, nil, err
+	}
+	v, err := client.Discovery().ServerVersion()
+	if err != nil {
+		return nil, nil, nil, errors.New("the cluster's kube-apiserver does not say its version")
+	}
+	t.KubernetesVersion = v.GitVersion
+	return kubeconfig, t, client, nil
+}
+
+// asked returns what the administrator of a member has said yes to.
+func (k *Keeper) asked(ctx context.Context, m *cluster.Member, kubeconfig []byte) (*kubernetes.Clientset, *Terms, error) {
+	c, err := direct.Parse(kubeconfig, k.Transport)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := kubernetes.NewForConfig(c)
+	if err != nil {
+		return nil, nil, errors.New("the certificate or the key in the kubeconfig can't be read")
+	}
+	groups, err := Consent(ctx, client, k.Hub, m.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	c = rest.CopyConfig(c)
+	c.Timeout = 0 // watches last
+	return client, &Terms{Name: m.Name, Config: c, Groups: groups}, nil
+}
+
+// identity returns what proves, at the member's end of the link, that it is this member: a certificate that the hub signs for a key of this
+// process, as for any member. The hub checks that it is the same cluster as before.
+func (k *Keeper) identity(ctx context.Context, m *cluster.Member, client kubernetes.Interface, t *Terms) (link.Identity, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*askTimeout)
+	defer cancel()
+	system, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return link.Identity{}, errors.New("the account may not get the namespace kube-system, whose UID is the cluster's identity")
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return link.Identity{}, fmt.Errorf("make a key: %w", err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		return link.Identity{}, fmt.Errorf("make a certificate request: %w", err)
+	}
+	answer, err := k.Admit(ctx, m, &join.Request{CSR: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})),
+		UID: string(system.UID), KubernetesVersion: t.KubernetesVersion, Version: k.Version})
+	if err != nil {
+		return link.Identity{}, err
+	}
+	block, _ := pem.Decode([]byte(answer.Certificate))
+	pool := x509.NewCertPool()
+	if block == nil || !pool.AppendCertsFromPEM([]byte(answer.Authorities)) {
+		return link.Identity{}, errors.New("the certificate of the link can't be read")
+	}
+	pair := &tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key}
+	return link.Identity{Certificate: func() (*tls.Certificate, error) { return pair, nil },
+		Authorities: func() *x509.CertPool { return pool }}, nil
+}
+
+// watch returns why a member may not be served on: its administrator no longer says yes, or says something else, its kube-apiserver
+// does not answer, or it has another credential.
+func (k *Keeper) watch(ctx context.Context, m *cluster.Member, kubeconfig []byte, client kubernetes.Interface, groups []string) error {
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for misses := 0; ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		now := k.Members.ByUID(m.UID)
+		if now == nil || !bytes.Equal(now.Kubeconfig(), kubeconfig) {
+			return nil
+		}
+		next, err := direct.ExchangeFor(ctx, kubeconfig, join.LiteAccount, k.Transport, k.Now())
+		if err != nil {
+			klog.ErrorS(err, "The credential of a lite member cluster is not renewed; it is tried again", "cluster", m.Name)
+		} else if next != nil {
+			return k.Replace(ctx, m, kubeconfig, next)
+		}
+		ask, cancel := context.WithTimeout(ctx, askTimeout)
+		said, err := Consent(ask, client, k.Hub, m.Name)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, ErrRefused):
+			return err
+		case err != nil:
+			if misses++; misses >= missesAtMost {
+				return err
+			}
+		case !slices.Equal(said, groups):
+			return nil
+		default:
+			misses = 0
+		}
+	}
+}
+
+// describe keeps whom the member's bindings name, and which nodes it has.
+func (k *Keeper) describe(ctx context.Context, m *cluster.Member, about cluster.About, s *Served) {
+	tick := time.NewTicker(boundEvery)
+	defer tick.Stop()
+	for {
+		if users, err := s.Bound(ctx); err == nil {
+			m.SetBound(users)
+		} else if ctx.Err() == nil {
+			klog.V(2).InfoS("Whom the bindings of a lite member name is not known", "cluster", m.Name, "reason", err.Error())
+		}
+		if nodes, err := s.Nodes(ctx); err == nil {
+			about.Nodes = nodes
+			m.SetAbout(about)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
