@@ -76,6 +76,8 @@ type Member struct {
 	// Labels are those of the Cluster, Leaving says that it is being deleted, and Initialized that its condition of that name is true.
 	Labels               map[string]string
 	Leaving, Initialized bool
+	// Action is what is to be done with our programs in a direct member, "" for nothing.
+	Action clusterv1alpha1.CoreAction
 	// Lite says that no program of ours runs in the member: this server serves it by its kube-apiserver.
 	Lite bool
 	// KeepKubeconfig says that the credential of a direct member is not to be replaced.
@@ -130,7 +132,8 @@ func (m *Members) Set(o *store.Object) {
 		return c.Type == clusterv1alpha1.ClusterInitialized && c.Status == corev1.ConditionTrue
 	})
 	next := &Member{Name: c.Name, UID: string(c.UID), Trouble: trouble(c), Labels: c.Labels, Leaving: !c.DeletionTimestamp.IsZero(),
-		Initialized: initialized, Lite: c.Annotations[clusterv1alpha1.AnnotationLite] == "true",
+		Initialized: initialized, Action: clusterv1alpha1.CoreAction(c.Annotations[clusterv1alpha1.AnnotationCoreAction]),
+		Lite:           c.Annotations[clusterv1alpha1.AnnotationLite] == "true",
 		KeepKubeconfig: c.Annotations[clusterv1alpha1.AnnotationKeepKubeconfig] == "true", connection: c.Spec.Connection}
 	m.replace(next)
 	if !initialized && m.Found != nil {

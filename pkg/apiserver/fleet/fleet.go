@@ -107,6 +107,9 @@ func NewHub(ctx context.Context, o Options, held Grants, bound tenant.Membership
 	h.Members.Follow = (&fleetsync.Syncer{Source: h.source, Known: h.known, Hub: uid, Current: h.Members.ByUID}).Follow
 	h.dialing = &direct.Dialing{Members: h.Members, Hub: uid, Admit: h.Invited, Failed: h.Failed, Replace: h.ReplaceKubeconfig,
 		Transport: dialed(o.AllowLoopback), Endpoint: toEndpoints(o.AllowLoopback)}
+	h.dialing.Host, h.dialing.Installed, h.dialing.Software = o.Host, h.Acted, func() ([]byte, error) {
+		return deployment.YAML(deployment.Options{APIServerImage: o.Agent.APIServerImage, ControllerManagerImage: o.Agent.ControllerManagerImage})
+	}
 	h.lites = &lite.Keeper{Members: h.Members, Hub: uid, Admit: h.Invited, Failed: h.Failed, Replace: h.ReplaceKubeconfig,
 		Transport: h.dialing.Transport, Serve: o.Lite, Version: version.Get().GitVersion, Now: time.Now}
 	h.enter = entry{h.Members, held, bound, &tenant.Clusters{Store: o.Caches, Host: o.Host}}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/join"
 )
@@ -40,6 +41,11 @@ type Dialing struct {
 	Admit func(ctx context.Context, m *cluster.Member, r *join.Request) (*join.Answer, error)
 	// Replace puts a kubeconfig in the place of one that the Cluster of a member has.
 	Replace func(ctx context.Context, m *cluster.Member, old, next []byte) error
+	// Software returns what a member runs, in YAML, and Installed is told that it has been applied; nil where nothing is installed.
+	Software  func() ([]byte, error)
+	Installed func(ctx context.Context, m *cluster.Member) error
+	// Host is the name of the hub's cluster.
+	Host string
 	// Transport sets how kube-apiservers of members are dialled.
 	Transport func(*rest.Config)
 	// Endpoint is how members are dialled whose Cluster has an address for that.
@@ -118,6 +124,9 @@ func (d *Dialing) link(ctx context.Context, m *cluster.Member) error {
 	if err != nil {
 		return errors.New("the certificate or the key in the kubeconfig can't be read")
 	}
+	if err := d.act(ctx, c, m); err != nil {
+		return err
+	}
 	if err := d.invite(ctx, client, m); err != nil {
 		return err
 	}
@@ -148,7 +157,31 @@ func (d *Dialing) link(ctx context.Context, m *cluster.Member) error {
 	return d.Members.Serve(life, websocket.NetConn(context.WithoutCancel(ctx), conn, websocket.MessageBinary), m.UID, func() {})
 }
 
-// untilMoved calls end when the Cluster of a member has another address than it was dialled at.
+// installTimeout bounds an installation.
+const installTimeout = 3 * time.Minute
+
+// act installs our programs in a member where its Cluster says so. It is done before the member is linked: its link ends where there is
+// something to do.
+func (d *Dialing) act(ctx context.Context, c *rest.Config, m *cluster.Member) error {
+	switch {
+	case m.Action == "" || d.Software == nil:
+		return nil
+	case m.Action != clusterv1alpha1.ActionInstall && m.Action != clusterv1alpha1.ActionUpgrade && m.Action != clusterv1alpha1.ActionReinstall:
+		return fmt.Errorf("the annotation %s is %.64q, and not install, upgrade or reinstall", clusterv1alpha1.AnnotationCoreAction, m.Action)
+	}
+	text, err := d.Software()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, installTimeout)
+	defer cancel()
+	if err := Install(ctx, c, m.Action, text, d.Host); err != nil {
+		return err
+	}
+	return d.Installed(ctx, m)
+}
+
+// untilMoved calls end when the Cluster of a member has another address than it was dialled at, or says that something is to be done there.
 func (d *Dialing) untilMoved(ctx context.Context, m *cluster.Member, end func()) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -158,7 +191,7 @@ func (d *Dialing) untilMoved(ctx context.Context, m *cluster.Member, end func())
 			return
 		case <-tick.C:
 		}
-		if now := d.Members.ByUID(m.UID); now != nil && now.Endpoint() != m.Endpoint() {
+		if now := d.Members.ByUID(m.UID); now != nil && (now.Endpoint() != m.Endpoint() || now.Action != "") {
 			end()
 			return
 		}

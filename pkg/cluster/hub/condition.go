@@ -78,6 +78,23 @@ func (h *Hub) ReplaceKubeconfig(ctx context.Context, m *cluster.Member, old, nex
 	return h.write(ctx, c)
 }
 
+// Acted removes the annotation that says what is to be done with our programs in a member, which has been done. One that has been changed
+// meanwhile stays.
+func (h *Hub) Acted(ctx context.Context, m *cluster.Member) error {
+	raw, err := h.Clusters.Get(ctx, m.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read the cluster %q: %w", m.Name, err)
+	}
+	annotations := raw.GetAnnotations()
+	if string(raw.GetUID()) != m.UID || annotations[clusterv1alpha1.AnnotationCoreAction] != string(m.Action) {
+		return nil
+	}
+	delete(annotations, clusterv1alpha1.AnnotationCoreAction)
+	raw.SetAnnotations(annotations)
+	_, err = h.Clusters.Update(ctx, raw, metav1.UpdateOptions{})
+	return err
+}
+
 // setSynced says whether the member has all that the hub keeps there.
 func (h *Hub) setSynced(c *clusterv1alpha1.Cluster, m *cluster.Member) bool {
 	_, pending := m.Synced()

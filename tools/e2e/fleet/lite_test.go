@@ -157,6 +157,47 @@ func TestAClusterWithoutOurProgramsIsServed(t *testing.T) {
 	if out := p.must(t, "", "-n", "default", "get", "configmap", "of-ann", "-o", "name"); !strings.Contains(out, "of-ann") {
 		t.Errorf("what a user made there is gone: %s", out)
 	}
+	installs(t, a, p, kubeconfig)
+}
+
+// installs has the hub install our programs in a cluster, as the annotation of its Cluster says, and says so once that is done.
+func installs(t *testing.T, a user, p plain, kubeconfig []byte) {
+	t.Helper()
+	const name = "installed"
+	a.must(t, http.StatusCreated, http.MethodPost, clusters, obj{"apiVersion": "cluster.kubesphere.io/v1alpha1", "kind": "Cluster",
+		"metadata": obj{"name": name, "annotations": obj{"kubesphere.io/ks-core-action": "install"}},
+		"spec":     obj{"enable": true, "connection": obj{"type": "direct", "kubeconfig": kubeconfig}}})
+	t.Cleanup(func() { _, _ = a.ask(context.Background(), http.MethodDelete, clusters+"/"+name, nil) })
+	eventually(t, "what is to be done is done", func(ctx context.Context) error {
+		resp, err := a.ask(ctx, http.MethodGet, clusters+"/"+name, nil)
+		if err == nil && strings.Contains(string(resp.Body), "ks-core-action") {
+			err = fmt.Errorf("%.2000s", resp.Body)
+		}
+		return err
+	})
+	ready(t, a, name, "False", "has been invited")
+	out := p.must(t, "", "-n", "kubesphere-system", "get", "deployment,service,secret", "-o", "name")
+	for _, want := range []string{"deployment.apps/ks-apiserver", "deployment.apps/ks-controller-manager", "service/ks-apiserver", "secret/kubesphere-config"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("there is no %s: %s", want, out)
+		}
+	}
+	config := p.must(t, "", "-n", "kubesphere-system", "get", "secret", "kubesphere-config", "-o", `go-template={{index .data "kubesphere.yaml" | base64decode}}`)
+	if !strings.Contains(config, "clusterRole: member") || strings.Contains(config, "token") {
+		t.Errorf("the configuration is %s", config)
+	}
+	// What is there is not installed over.
+	p.must(t, "", "-n", "kubesphere-system", "label", "deployment", "ks-apiserver", "by=hand")
+	a.patch(t, clusters+"/"+name, `{"metadata":{"annotations":{"kubesphere.io/ks-core-action":"install"}}}`)
+	eventually(t, "there is nothing to do", func(ctx context.Context) error {
+		resp, err := a.ask(ctx, http.MethodGet, clusters+"/"+name, nil)
+		if err == nil && strings.Contains(string(resp.Body), "ks-core-action") {
+			err = fmt.Errorf("%.2000s", resp.Body)
+		}
+		return err
+	})
+	a.patch(t, clusters+"/"+name, `{"metadata":{"annotations":{"kubesphere.io/ks-core-action":"remove"}}}`)
+	ready(t, a, name, "False", "not install, upgrade or reinstall")
 }
 
 // ready waits until the condition Ready of a Cluster has a status and a message.

@@ -43,6 +43,20 @@ const (
 	FinalizerLabel = "finalizers.kubesphere.io/cluster-label"
 )
 
+// AnnotationCoreAction is, on a Cluster of type direct, what is to be done with our programs there: a CoreAction. It is removed once that
+// is done.
+const AnnotationCoreAction = "kubesphere.io/ks-core-action"
+
+// CoreAction is what is to be done with our programs in a member.
+type CoreAction string
+
+// What can be done.
+const (
+	ActionInstall   CoreAction = "install"
+	ActionUpgrade   CoreAction = "upgrade"
+	ActionReinstall CoreAction = "reinstall"
+)
+
 // ConnectionType says how a member is reached.
 //
 // +kubebuilder:validation:Enum="";direct;proxy
