@@ -178,7 +178,7 @@ func (p routes) iamServices(kinds *dynamic.Handler) []*restful.WebService {
 		Credentials: &credential.Handler{Target: target, Authenticator: a.authenticator, Sessions: p.sessions, APIKeys: a.keys, Factors: a.factors,
 			Trust: a.trust, Now: time.Now},
 		LoginRecords: &loginrecord.Handler{Target: target, Resources: p.resources},
-		Members: &member.Handler{Users: p.users, Resources: p.resources, Bindings: bindings,
+		Members: &member.Handler{Users: p.users, Resources: p.resources, Bindings: bindings, Fleet: p.fromHub != nil,
 			Removals: &removal.Remover{Users: p.users, Bindings: bindings, Rights: p.rbac, Authorizer: p.may}},
 		RoleTemplates: &roletemplate.Handler{Target: target, Rights: p.rbac, Caches: p.store},
 		Reviews:       &review.Handler{May: p.may, Grants: p.rbac, Users: p.users, Alias: p.aliases().Of},

@@ -25,6 +25,8 @@ type Handler struct {
 	Resources *resource.Service
 	Bindings  *binding.Service
 	Removals  *removal.Remover
+	// Fleet says that this cluster is a member of a fleet, whose hub has the users: one is known here once something names them.
+	Fleet bool
 }
 
 // Mount adds the routes of members at all scopes; older is put into the names of their operations.

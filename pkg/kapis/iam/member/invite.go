@@ -10,6 +10,7 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
@@ -88,7 +89,7 @@ func (h *Handler) planMember(r *restful.Request, l *binding.Scope, at authz.Bind
 	if m.Username == "" || m.RoleRef == "" {
 		return nil, apierrors.NewBadRequest("username or roleRef is missing")
 	}
-	if u := h.Users.ByName(m.Username); u == nil || u.Deleting {
+	if u := h.Users.ByName(m.Username); u == nil && !h.isOfFleet(m.Username) || u != nil && u.Deleting {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: wire.Group, Resource: "users"}, m.Username)
 	}
 	if _, err := h.Bindings.Role(ctx, l, at, m.RoleRef); err != nil {
@@ -99,6 +100,12 @@ func (h *Handler) planMember(r *restful.Request, l *binding.Scope, at authz.Bind
 		return nil, err
 	}
 	return c, h.Bindings.Check(ctx, c)
+}
+
+// isOfFleet reports whether a name may be that of a user whom only the hub knows yet: what names them here is told to it, and it makes the
+// user here. A name of nobody gives nobody a right.
+func (h *Handler) isOfFleet(name string) bool {
+	return h.Fleet && len(validation.IsDNS1123Subdomain(name)) == 0
 }
 
 func (h *Handler) changeMember(l *binding.Scope) web.Handler {

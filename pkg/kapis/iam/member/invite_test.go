@@ -20,3 +20,16 @@ func FuzzReadMembers(f *testing.F) {
 		}
 	})
 }
+
+// F15: a user of the fleet may be named before they are known in a member, and nobody else may; in a cluster that is no member nobody is.
+func TestUsersOfTheFleetMayBeNamedBeforeTheyAreKnown(t *testing.T) {
+	for name, want := range map[string]bool{"ann": true, "ann.b-c": true, "": false, "system:admin": false, "kapis:hub": false, "a b": false, "Ann": false,
+		"ann\n": false, "*": false, "../ann": false, strings.Repeat("a", 254): false} {
+		if got := (&Handler{Fleet: true}).isOfFleet(name); got != want {
+			t.Errorf("%q: %v", name, got)
+		}
+		if (&Handler{}).isOfFleet(name) {
+			t.Errorf("%q is one of a fleet that is not there", name)
+		}
+	}
+}
