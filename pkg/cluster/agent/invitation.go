@@ -27,8 +27,9 @@ import (
 )
 
 const (
-	// lookEvery is how often a member that nobody has let in looks for an invitation, and renewEvery one that is in.
-	lookEvery, renewEvery = 2 * time.Second, 10 * time.Minute
+	// lookEvery is how often a member that nobody has let in looks for an invitation, and renewEvery one that is in: its Cluster may be
+	// deleted, and another one be made, which invites it again.
+	lookEvery, renewEvery = 2 * time.Second, 10 * time.Second
 	// dialsAtOnce bounds the links that are being opened at once: anybody may dial.
 	dialsAtOnce = 16
 	// keyNext has, in the Secret of the identity, the key that a certificate has been asked for: replicas share it.
