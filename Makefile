@@ -117,7 +117,8 @@ test-e2e: ## end-to-end tests against the real control plane
 test-node: ## pods on a real node, both programs deployed to it, under load, and one of them in a debugger; says why where this machine cannot have one
 	@tools/dev/build.sh $(BIN)
 	@hack/real-node.sh $(BIN)
-	@if $(BIN)/dev check-node >/dev/null 2>&1; then $(MAKE) --no-print-directory image debug IMAGE_REGISTRY=kapis.dev IMAGE_TAG=dev; fi
+	@if $(BIN)/dev check-node >/dev/null 2>&1; then $(MAKE) --no-print-directory build image debug IMAGE_REGISTRY=kapis.dev IMAGE_TAG=dev && \
+		$(GO_BUILD) -o $(BIN)/run ./tools/run; fi
 	cd tools/dev && BIN=$(BIN) $(GO_TEST) -count=1 -v -timeout 40m ./nodetest
 
 # A program with its symbols, and the debugger of Go.

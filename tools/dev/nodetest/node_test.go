@@ -84,6 +84,7 @@ func TestRealNode(t *testing.T) {
 		p.podsRun()
 	})
 	t.Run("ThePlatformIsDeployed", func(t *testing.T) { p.with(t).platform() })
+	t.Run("AClusterJoinsAFleetByWhatIsApplied", func(t *testing.T) { p.with(t).joinsAFleet() })
 	t.Run("ADeadProgramIsStartedAgain", func(t *testing.T) {
 		p := p.with(t)
 		for _, name := range []string{"kubelet", "kube-proxy", "containerd"} {
