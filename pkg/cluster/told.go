@@ -28,23 +28,6 @@ type told struct {
 	about   About
 }
 
-// About is what a member says of itself while it is linked.
-type About struct {
-	// Version is that of this software there, and KubernetesVersion that of its kube-apiserver.
-	Version           string `json:"version"`
-	KubernetesVersion string `json:"kubernetesVersion"`
-	// Nodes is how many nodes it has, and Region and Zones are where they are.
-	Nodes  int      `json:"nodes,omitempty"`
-	Region string   `json:"region,omitempty"`
-	Zones  []string `json:"zones,omitempty"`
-}
-
-// Equal reports whether a member says the same.
-func (a *About) Equal(b *About) bool {
-	return a.Version == b.Version && a.KubernetesVersion == b.KubernetesVersion && a.Nodes == b.Nodes && a.Region == b.Region &&
-		slices.Equal(a.Zones, b.Zones)
-}
-
 // SetAbout says what a member says of itself.
 func (m *Member) SetAbout(a About) {
 	t := &m.state.told

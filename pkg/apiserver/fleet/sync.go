@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/fleetsync"
@@ -44,12 +43,7 @@ func about(caches fleetsync.Snapshots, kubernetesVersion string) func(context.Co
 		if err != nil {
 			return nil, err
 		}
-		a.Nodes, a.Region, a.Zones = clusterv1alpha1.TopologyOf(func(yield func(func(string) string) bool) {
-			nodes.ByName(index.All()).Walk(0, false, func(ref *index.Ref) bool {
-				labels := nodes.Record(ref).Labels
-				return yield(func(label string) string { v, _ := labels.Get(label); return v })
-			})
-		})
+		a.SetNodes(nodes)
 		return a, nil
 	}
 }

@@ -25,7 +25,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/authz/delegated"
 	"kapis.dev/ks-apiserver/pkg/caller"
-	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/lite"
 	"kapis.dev/ks-apiserver/pkg/filter"
 	"kapis.dev/ks-apiserver/pkg/kapis/discovery"
@@ -75,12 +74,8 @@ func (c *Clusters) Serve(ctx context.Context, t lite.Terms) (*lite.Served, error
 		return nil, err
 	}
 	return &lite.Served{Handler: handler, Bound: func(ctx context.Context) ([]string, error) { return bound(ctx, caches) },
-		Nodes: func(ctx context.Context) (cluster.Nodes, error) {
-			all, err := caches.Snapshot(ctx, corev1.SchemeGroupVersion.WithResource("nodes"))
-			if err != nil {
-				return cluster.Nodes{}, err
-			}
-			return cluster.NodesOf(all), nil
+		Nodes: func(ctx context.Context) (*index.Snapshot, error) {
+			return caches.Snapshot(ctx, corev1.SchemeGroupVersion.WithResource("nodes"))
 		}}, nil
 }
 

@@ -25,6 +25,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/cluster/direct"
 	"kapis.dev/ks-apiserver/pkg/cluster/join"
 	"kapis.dev/ks-apiserver/pkg/cluster/link"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 const (
@@ -53,9 +54,9 @@ type Terms struct {
 type Served struct {
 	// Handler answers what the hub sends over the link.
 	Handler http.Handler
-	// Bound returns whom the member's own bindings name, and Nodes which nodes it has.
+	// Bound returns whom the member's own bindings name, and Nodes its nodes.
 	Bound func(ctx context.Context) ([]string, error)
-	Nodes func(ctx context.Context) (cluster.Nodes, error)
+	Nodes func(ctx context.Context) (*index.Snapshot, error)
 }
 
 // Keeper keeps the links of lite members.
@@ -313,7 +314,7 @@ func (k *Keeper) describe(ctx context.Context, m *cluster.Member, about cluster.
 			klog.V(2).InfoS("Whom the bindings of a lite member name is not known", "cluster", m.Name, "reason", err.Error())
 		}
 		if nodes, err := s.Nodes(ctx); err == nil {
-			about.Nodes = nodes
+			about.SetNodes(nodes)
 			m.SetAbout(about)
 		}
 		select {

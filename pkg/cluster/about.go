@@ -1,0 +1,35 @@
+package cluster
+
+import (
+	"slices"
+
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/store/index"
+)
+
+// About is what a member says of itself while it is linked.
+type About struct {
+	// Version is that of this software there, and KubernetesVersion that of its kube-apiserver.
+	Version           string `json:"version"`
+	KubernetesVersion string `json:"kubernetesVersion"`
+	// Nodes is how many nodes it has, and Region and Zones are where they are.
+	Nodes  int      `json:"nodes,omitempty"`
+	Region string   `json:"region,omitempty"`
+	Zones  []string `json:"zones,omitempty"`
+}
+
+// Equal reports whether a member says the same.
+func (a *About) Equal(b *About) bool {
+	return a.Version == b.Version && a.KubernetesVersion == b.KubernetesVersion && a.Nodes == b.Nodes && a.Region == b.Region &&
+		slices.Equal(a.Zones, b.Zones)
+}
+
+// SetNodes counts the nodes of a cluster, and says where they are.
+func (a *About) SetNodes(nodes *index.Snapshot) {
+	a.Nodes, a.Region, a.Zones = clusterv1alpha1.TopologyOf(func(yield func(func(string) string) bool) {
+		nodes.ByName(index.All()).Walk(0, false, func(ref *index.Ref) bool {
+			labels := nodes.Record(ref).Labels
+			return yield(func(label string) string { v, _ := labels.Get(label); return v })
+		})
+	})
+}
