@@ -10,9 +10,10 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// isFleetList reports whether a path is one of lists over all clusters. Others below /fleet are those by which clusters join.
+// isFleetList reports whether a path is one of lists over all clusters, or of a search. Others below /fleet are those by which clusters
+// join.
 func isFleetList(path string) bool {
-	return strings.HasPrefix(path, "/fleet/kapis/") || strings.HasPrefix(path, "/fleet/kapi/")
+	return path == "/fleet/search" || strings.HasPrefix(path, "/fleet/kapis/") || strings.HasPrefix(path, "/fleet/kapi/")
 }
 
 // Fleet answers lists over all clusters, and lets other requests go on. It follows Authorize and precedes Pass. What such a list asks of a

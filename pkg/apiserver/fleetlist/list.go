@@ -37,9 +37,14 @@ const (
 	watchesOfOne, membersOfOne = 10, 500
 )
 
-// Owns reports whether a request is at a path of lists over all clusters. Others below /fleet are those by which clusters join.
+// Owns reports whether a request is at a path of lists over all clusters, or of a search. Others below /fleet are those by which clusters
+// join.
 func Owns(r *request.Info) bool {
-	return r != nil && r.Cluster == "" && isList(strings.TrimPrefix(r.Path, prefix)) && strings.HasPrefix(r.Path, prefix)
+	if r == nil || r.Cluster != "" {
+		return false
+	}
+	path, below := strings.CutPrefix(r.Path, prefix)
+	return r.Path == searchPath || below && isList(path)
 }
 
 // isList reports whether a path may be that of a list at one cluster.
@@ -90,6 +95,9 @@ func (l *lists) answer(r *http.Request) (any, error) {
 	if u == nil || info == nil {
 		return nil, errors.New("a list over all clusters: it was neither parsed nor authenticated")
 	}
+	if info.Path == searchPath {
+		return l.search(r, u)
+	}
 	path, verb, err := inner(r, info)
 	if err != nil {
 		return nil, err
@@ -120,7 +128,7 @@ func (l *lists) answer(r *http.Request) (any, error) {
 
 // page answers a list, from the clusters that there are now.
 func (l *lists) page(ctx context.Context, u user.Info, path string, q merge.List, o *merge.Options) (*merge.Answer, error) {
-	leave, err := l.enter(u)
+	leave, err := l.enter(u, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -209,16 +217,22 @@ func inner(r *http.Request, info *request.Info) (path, verb string, err error) {
 	if !isList(path) {
 		return "", "", status.NoResource()
 	}
-	of, err := request.Parse(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path, RawQuery: r.URL.RawQuery}})
+	verb, err = listAt(path, r.URL.RawQuery)
+	return path, verb, err
+}
+
+// listAt returns whether the list of a path is listed or watched. The error is a Status, for a path that is none of a list.
+func listAt(path, raw string) (verb string, err error) {
+	of, err := request.Parse(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path, RawQuery: raw}})
 	switch {
 	case err != nil:
-		return "", "", err
+		return "", err //nolint:wrapcheck // a Status
 	case of.Cluster != "" || !of.IsResource || of.Name != "" || of.Subresource != "" || of.Verb != "list" && of.Verb != "watch" ||
 		strings.Contains(path, "/watch/"):
-		return "", "", status.Errorf(http.StatusNotFound,
+		return "", status.Errorf(http.StatusNotFound,
 			"there is no list over all clusters at this path: it is /fleet and the path of a list at one")
 	}
-	return path, of.Verb, nil
+	return of.Verb, nil
 }
 
 // header returns what clusters are asked with.
@@ -232,24 +246,24 @@ func header(r *http.Request) http.Header {
 	return h
 }
 
-// enter counts a list of a user.
-func (l *lists) enter(u user.Info) (leave func(), err error) {
+// enter counts lists of a user.
+func (l *lists) enter(u user.Info, n int) (leave func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	name := u.GetName()
 	switch {
-	case l.total >= atOnce:
+	case l.total+n > atOnce:
 		return nil, apierrors.NewTooManyRequests("this server answers as many lists over all clusters as it can: try again", 1)
-	case l.running[name] >= ofOne:
+	case l.running[name]+n > ofOne:
 		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("%d lists over all clusters are answered for you already: try again", ofOne), 1)
 	}
-	l.total++
-	l.running[name]++
+	l.total += n
+	l.running[name] += n
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.total--
-		if l.running[name]--; l.running[name] == 0 {
+		l.total -= n
+		if l.running[name] -= n; l.running[name] == 0 {
 			delete(l.running, name)
 		}
 	}, nil

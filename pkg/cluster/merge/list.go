@@ -34,6 +34,8 @@ type List struct {
 	// Refused are names of clusters that were asked for, and that there are not, or that the caller may not enter.
 	Refused []string
 	Now     func() time.Time
+	// Missed is called for each cluster that is missing, whether there is an answer or not; nil for nothing.
+	Missed func(Missing)
 }
 
 // list is one list that is being answered.
@@ -306,6 +308,9 @@ func (l *list) answer(q *List, p *found, sum string) (*Answer, error) {
 			absent++
 		default:
 			a.missing = append(a.missing, l.missingOf(i, o))
+			if q.Missed != nil {
+				q.Missed(a.missing[len(a.missing)-1])
+			}
 		}
 		if o != nil && o.status != nil && (none == nil || o.invalid()) {
 			none = o.status

@@ -248,3 +248,35 @@ func TestAListOverAllClustersWithoutOne(t *testing.T) {
 		return nil
 	})
 }
+
+// F35, F36: a search finds objects of several kinds in all clusters, of each what the caller may see there.
+func TestASearchOverAllClusters(t *testing.T) {
+	a, u := admin(t), newUser(t, "searcher")
+	labelled(t, "needle", map[string][]string{"host": {"s-1"}, direct: {"s-2"}, dialer: {"s-3"}})
+	const path = "/fleet/search?q=needle&kinds=configmaps,v1/pods&namespace=default&sortBy=name&ascending=true&memberTimeout=10s"
+	var found struct {
+		Results  []listed
+		Clusters struct{ Missing, Refused []any }
+	}
+	eventually(t, "the search finds all", func(ctx context.Context) error {
+		resp, err := a.ask(ctx, http.MethodGet, path, nil)
+		if err != nil || resp.Status != http.StatusOK {
+			return fmt.Errorf("%d %s %w", resp.Status, resp.Body, err)
+		}
+		if err := json.Unmarshal(resp.Body, &found); err != nil || len(found.Results) != 2 || found.Results[0].TotalItems != 3 {
+			return fmt.Errorf("%s %w", resp.Body, err)
+		}
+		return nil
+	})
+	if got := found.Results[0].ids(); !slices.Equal(got, []string{"host s-1", direct + " s-2", dialer + " s-3"}) {
+		t.Errorf("it finds %q", got)
+	}
+	if l := found.Results[1]; l.TotalItems != 0 || l.Clusters.Answered != 3 || len(found.Clusters.Missing) > 0 {
+		t.Errorf("%+v", found)
+	}
+	there := u.must(t, http.StatusForbidden, http.MethodGet, path+"&clusters="+direct, nil)
+	if nowhere := u.must(t, http.StatusForbidden, http.MethodGet, path+"&clusters=nowhere", nil); there != nowhere || strings.Contains(there, direct) {
+		t.Errorf("a stranger learns of clusters: %s %s", there, nowhere)
+	}
+	u.must(t, http.StatusBadRequest, http.MethodGet, "/fleet/search", nil)
+}

@@ -1,0 +1,165 @@
+package merge
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/status"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// mostFoundBytes bounds the objects of all kinds of one search.
+const mostFoundBytes = 8 << 20
+
+// Hits are the objects of one kind that a search has found: a page of the list over clusters whose path and parameters are List.
+type Hits struct {
+	Kind, List string
+	// Page is the first page of the list, and Err why there is none: a Status.
+	Page *Answer
+	Err  error
+}
+
+// Found is the answer to a search over kinds. It is a web.Responder.
+type Found struct {
+	hits    []Hits
+	missing []Missing
+	refused []string
+}
+
+var _ web.Responder = (*Found)(nil)
+
+// NewFound returns the answer of a search. The error is a Status: that of the kinds, where there is no page of any.
+func NewFound(hits []Hits) (*Found, error) {
+	f := &Found{hits: hits}
+	bytes, answered := 0, 0
+	for i := range hits {
+		h := &hits[i]
+		if h.Err != nil {
+			continue
+		}
+		for _, item := range h.Page.items {
+			bytes += len(item)
+		}
+		if bytes > mostFoundBytes {
+			return nil, status.Errorf(http.StatusRequestEntityTooLarge,
+				"what was found has more than %d bytes: ask for fewer kinds, or for parts of objects with fields", mostFoundBytes)
+		}
+		answered++
+		for _, m := range h.Page.missing {
+			if !slices.ContainsFunc(f.missing, func(seen Missing) bool { return seen.Name == m.Name }) {
+				f.missing = append(f.missing, m)
+			}
+		}
+		for _, name := range h.Page.refused {
+			if !slices.Contains(f.refused, name) {
+				f.refused = append(f.refused, name)
+			}
+		}
+	}
+	if answered == 0 {
+		return nil, worst(hits)
+	}
+	slices.SortFunc(f.missing, func(a, b Missing) int { return strings.Compare(a.Name, b.Name) })
+	slices.Sort(f.refused)
+	return f, nil
+}
+
+// worst returns the error that says most of why no kind was answered: that clusters do not answer before that the caller may not.
+func worst(hits []Hits) error {
+	var first error
+	for i := range hits {
+		if apierrors.IsServiceUnavailable(hits[i].Err) {
+			return hits[i].Err
+		}
+		if first == nil || apierrors.IsNotFound(first) {
+			first = hits[i].Err
+		}
+	}
+	return first
+}
+
+// Respond implements web.Responder.
+func (f *Found) Respond(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	if len(f.missing) > 0 {
+		names := make([]string, len(f.missing))
+		for i, m := range f.missing {
+			names[i] = m.Name
+		}
+		h.Set(HeaderMissing, strings.Join(names, ","))
+	}
+	text := f.text()
+	h.Set("Cache-Control", "private, no-store")
+	h.Set("Content-Type", "application/json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	w.WriteHeader(http.StatusOK)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(text) // the client is gone
+	}
+}
+
+// text is {results:[{kind,list,totalItems,next,clusters,items}],clusters:{missing,refused}}.
+func (f *Found) text() []byte {
+	b := []byte(`{"results":[`)
+	for i := range f.hits {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = f.hits[i].appendTo(b)
+	}
+	about, err := json.Marshal(struct {
+		Missing []Missing `json:"missing"`
+		Refused []string  `json:"refused,omitempty"`
+	}{append([]Missing{}, f.missing...), f.refused})
+	if err != nil {
+		about = []byte("{}") // names and times can be encoded
+	}
+	return append(append(append(b, `],"clusters":`...), about...), '}')
+}
+
+func (h *Hits) appendTo(b []byte) []byte {
+	b = rawjson.AppendString(append(b, `{"kind":`...), h.Kind)
+	b = rawjson.AppendString(append(b, `,"list":`...), h.List)
+	if h.Err != nil {
+		return append(append(append(b, `,"totalItems":0,"items":[],"error":`...), errorText(h.Err)...), '}')
+	}
+	b = strconv.AppendInt(append(b, `,"totalItems":`...), int64(h.Page.total), 10)
+	if h.Page.next != "" {
+		b = rawjson.AppendString(append(b, `,"next":`...), h.Page.next)
+	}
+	b = append(append(b, `,"clusters":`...), h.Page.clusters()...)
+	b = append(b, `,"items":[`...)
+	for i, item := range h.Page.items {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, item...)
+	}
+	return append(b, "]}"...)
+}
+
+// errorText is {code,reason,message}. What is no Status says nothing of what went wrong.
+func errorText(err error) []byte {
+	var api *apierrors.StatusError
+	if !errors.As(err, &api) {
+		api = status.Errorf(http.StatusInternalServerError, "the kind could not be searched")
+	}
+	text, err := json.Marshal(struct {
+		Code    int32               `json:"code"`
+		Reason  metav1.StatusReason `json:"reason"`
+		Message string              `json:"message"`
+	}{api.ErrStatus.Code, api.ErrStatus.Reason, api.ErrStatus.Message})
+	if err != nil {
+		return []byte("{}") // texts can be encoded
+	}
+	return text
+}
