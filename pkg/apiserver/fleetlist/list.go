@@ -117,7 +117,7 @@ func (l *lists) answer(r *http.Request) (any, error) {
 	page := func(ctx context.Context) (*merge.Answer, error) { return l.page(ctx, u, path, *q, o) }
 	switch {
 	case verb == "watch":
-		return l.watch(r, u, q, o, clusters)
+		return l.watch(r, u, path, q, o, clusters)
 	case o.Live():
 		return l.live(r, u, q, o, clusters, page)
 	case stream.WantsEvents(r.Header):
@@ -145,7 +145,7 @@ func (l *lists) page(ctx context.Context, u user.Info, path string, q merge.List
 }
 
 // watch opens a watch.
-func (l *lists) watch(r *http.Request, u user.Info, q *merge.List, o *merge.Options, clusters sources) (any, error) {
+func (l *lists) watch(r *http.Request, u user.Info, path string, q *merge.List, o *merge.Options, clusters sources) (any, error) {
 	after := ""
 	if stream.WantsEvents(r.Header) {
 		after = r.Header.Get("Last-Event-ID")
@@ -155,6 +155,13 @@ func (l *lists) watch(r *http.Request, u user.Info, q *merge.List, o *merge.Opti
 		return nil, err //nolint:wrapcheck // a Status
 	}
 	w.Clusters = clusters
+	if from := w.Versions(); from != nil {
+		a, err := l.page(r.Context(), u, path, *q, from)
+		if err != nil {
+			return nil, err
+		}
+		w.Begin(a)
+	}
 	if w.Closed, err = l.begin(r.Context(), u, clusters); err != nil {
 		return nil, err
 	}

@@ -32,6 +32,8 @@ type message struct {
 	typ, object string
 	// columns are those of the object, which is a row of a Table.
 	columns row.Columns
+	// kind is that of the object, or of a bookmark, as members of an object; "" where it is not known.
+	kind string
 	// version is up to which everything was told, "" where that is not known.
 	version string
 	// lost says why there is no stream any more, and expired that the changes since the version are not known any more.
@@ -47,7 +49,10 @@ type follower struct {
 	options    *Options
 	columns    row.Columns // of the stream
 	version    string
-	to         chan<- message
+	// initial has a stream without a version begin with the objects that there are, of a state that has reached atLeast.
+	initial bool
+	atLeast string
+	to      chan<- message
 }
 
 // run follows the cluster until ctx ends.
@@ -98,8 +103,15 @@ func (f *follower) stream(ctx context.Context) error {
 		v[k] = values
 	}
 	v.Set("watch", "true")
-	if f.version != "" {
+	switch {
+	case f.version != "":
 		v.Set("resourceVersion", f.version)
+	case f.initial:
+		v.Set("sendInitialEvents", "true")
+		v.Set("resourceVersionMatch", "NotOlderThan")
+		if f.atLeast != "" {
+			v.Set("resourceVersion", f.atLeast)
+		}
 	}
 	h := f.header.Clone()
 	h.Set("Accept", eventStream)
@@ -162,6 +174,7 @@ func (f *follower) event(ctx context.Context, e event) error {
 		if err != nil {
 			return err
 		}
+		m.kind = kindOf(object)
 		switch m.typ = rawjson.Text(typ); m.typ {
 		case "ADDED", "MODIFIED", "DELETED":
 			var of row.Columns
@@ -191,6 +204,16 @@ func (f *follower) event(ctx context.Context, e event) error {
 		f.version = m.version
 	}
 	return nil
+}
+
+// kindOf returns the kind of an object as the members that say it; "" for what is none.
+func kindOf(object string) string {
+	kind, version := rawjson.GetText(object, "kind"), rawjson.GetText(object, "apiVersion")
+	if kind == "" || version == "" || max(len(kind), len(version)) > maxName {
+		return ""
+	}
+	b := rawjson.AppendString([]byte(`"kind":`), kind)
+	return string(append(rawjson.AppendString(append(b, `,"apiVersion":`...), version), ','))
 }
 
 // event is one of a stream of server-sent events (WHATWG HTML, 9.2).

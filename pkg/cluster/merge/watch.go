@@ -25,7 +25,12 @@ const (
 	beatEvery = 5 * time.Second
 	// minLifetime is the shortest time of a watch without timeoutSeconds; the longest is twice that.
 	minLifetime = 30 * time.Minute
+	// initialWait is how long the end of the initial events waits for clusters: those that are slower are named as missing by it.
+	initialWait = 30 * time.Second
 )
+
+// annotationInitialEnd marks, with the value true, the bookmark after the initial events.
+const annotationInitialEnd = "k8s.io/initial-events-end"
 
 // The annotations of bookmarks, each with names of clusters.
 const (
@@ -49,6 +54,12 @@ type Watch struct {
 	versions versions
 	reset    bool
 	lifetime time.Duration
+	// initial says that the objects that there are come first, and marked until when the bookmark after them waits for clusters; the zero
+	// time for one that is not due.
+	initial bool
+	marked  time.Time
+	// fromNow says that nothing is sent of what there is: the versions have to be found first.
+	fromNow bool
 
 	messages chan message
 	wait     sync.WaitGroup
@@ -62,9 +73,10 @@ type Watch struct {
 type followed struct {
 	source *Source
 	cancel context.CancelFunc
-	// lost says why there is nothing of it at the moment; resets that it is being sent anew.
+	// lost says that there is nothing of it at the moment; resets that it is being sent anew; told that all it had at first was sent.
 	lost   bool
 	resets bool
+	told   bool
 }
 
 var _ stream.Source = (*Watch)(nil)
@@ -85,6 +97,9 @@ func (q *List) Watch(o *Options, after string) (*Watch, error) {
 	for k, values := range v {
 		w.values[k] = values
 	}
+	if o.form.Table {
+		w.kind = `"kind":"Table","apiVersion":"meta.k8s.io/v1",`
+	}
 	if w.lifetime, err = lifetime(w.values.Get("timeoutSeconds")); err != nil {
 		return nil, err
 	}
@@ -95,19 +110,57 @@ func (q *List) Watch(o *Options, after string) (*Watch, error) {
 	default:
 		return nil, query.Invalid("partialReset", text, "true or false")
 	}
-	for _, refused := range []string{"sendInitialEvents", "resourceVersionMatch", "managedFields"} {
-		if text := w.values.Get(refused); text != "" {
-			return nil, query.Invalid(refused, text, "a watch of several clusters without it")
-		}
+	if text := w.values.Get("managedFields"); text != "" {
+		return nil, query.Invalid("managedFields", text, "a watch of several clusters without it")
+	}
+	if err := w.parseInitial(version, after); err != nil {
+		return nil, err
 	}
 	if o.facets != "" || o.byCluster || o.next != "" || o.limited {
 		return nil, query.Invalid("limit", "", "no limit, page, next and facets together with watch: view=live follows a page")
 	}
-	for _, own := range []string{"timeoutSeconds", "partialReset", "allowWatchBookmarks", "watch", "sortBy", "ascending"} {
+	for _, own := range ofWatches {
 		w.values.Del(own)
 	}
 	return w, nil
 }
+
+// ofWatches are the parameters of watches that clusters do not get as they are, or lists have no use for.
+var ofWatches = [...]string{"timeoutSeconds", "partialReset", "allowWatchBookmarks", "watch", "sortBy", "ascending", "sendInitialEvents",
+	"resourceVersionMatch"}
+
+// parseInitial reads whether the watch begins with the objects that there are, as in one cluster (metav1.ListOptions). A client that has had
+// events goes on after them.
+func (w *Watch) parseInitial(version, after string) error {
+	send, match := w.values.Get("sendInitialEvents"), w.values.Get("resourceVersionMatch")
+	switch {
+	case send != "true" && send != "false" && send != "":
+		return query.Invalid("sendInitialEvents", send, "true or false")
+	case send != "" && match != "NotOlderThan":
+		return query.Invalid("resourceVersionMatch", match, "NotOlderThan together with sendInitialEvents")
+	case send == "" && match != "":
+		return query.Invalid("resourceVersionMatch", match, "sendInitialEvents together with it")
+	case after != "":
+	case send == "true":
+		w.initial, w.marked = true, time.Now().Add(initialWait)
+	case send == "false":
+		w.fromNow = version == "" || version == "0"
+	}
+	return nil
+}
+
+// Versions returns what lists the versions that a watch begins at, which sends nothing of what there is; nil where it needs none.
+func (w *Watch) Versions() *Options {
+	if !w.fromNow {
+		return nil
+	}
+	o := *w.options
+	o.limit, o.page, o.version, o.values = 0, 1, "", w.values
+	return &o
+}
+
+// Begin has the watch begin at the versions of a list.
+func (w *Watch) Begin(a *Answer) { w.versions = a.seen }
 
 func lifetime(text string) (time.Duration, error) {
 	if text == "" {
@@ -140,6 +193,10 @@ func (w *Watch) Stream(ctx context.Context, out *stream.Writer) {
 	if w.refresh(ctx) != nil {
 		return
 	}
+	w.markInitial(out)
+	if !out.Flush() {
+		return
+	}
 	for {
 		select {
 		case m := <-w.messages:
@@ -148,6 +205,7 @@ func (w *Watch) Stream(ctx context.Context, out *stream.Writer) {
 				out.Flush()
 				return
 			}
+			w.markInitial(out)
 			if len(w.messages) > 0 && !out.Full() {
 				continue
 			}
@@ -155,6 +213,7 @@ func (w *Watch) Stream(ctx context.Context, out *stream.Writer) {
 			if w.refresh(ctx) != nil {
 				return
 			}
+			w.markInitial(out)
 			w.bookmark(out, "", "")
 			out.Beat("")
 		case <-ctx.Done():
@@ -199,6 +258,9 @@ func (w *Watch) follow(ctx context.Context, s *Source) {
 	ctx, cancel := context.WithCancel(ctx)
 	w.follows[s.Name] = &followed{source: s, cancel: cancel, lost: s.Missing != nil}
 	f := &follower{source: s, parameters: w.values, header: w.header, options: w.options, version: w.versions.of(s), to: w.messages}
+	if w.initial {
+		f.atLeast, f.initial, f.version = f.version, true, ""
+	}
 	w.wait.Go(func() {
 		defer cancel()
 		f.run(ctx)
@@ -230,11 +292,13 @@ func (w *Watch) handle(_ context.Context, m message, out *stream.Writer) error {
 	}
 	back := f.lost
 	f.lost = false
+	w.seeKind(m.kind, m.source.Own)
 	if m.typ != "" {
 		out.Event(m.typ, "", `{"type":"`, m.typ, `","object":`, w.object(m), `}`)
 	}
 	if m.version != "" {
 		w.versions.set(m.source, m.version)
+		f.told = true // what there was at first has no version
 		if f.resets {
 			f.resets = false
 			w.bookmark(out, AnnotationResetEnds, m.source.Name)
@@ -249,28 +313,38 @@ func (w *Watch) handle(_ context.Context, m message, out *stream.Writer) error {
 // object returns the object of an event: an object, or a Table of one row, of which the first has the columns of all.
 func (w *Watch) object(m message) string {
 	if !w.options.form.Table {
-		w.seeKind(m.object)
 		return m.object
 	}
 	shown := "null"
 	if w.columns.None() && !m.columns.None() {
 		w.columns = m.columns
 		shown = w.columns.Shown()
-		w.kind = `"kind":"Table","apiVersion":"meta.k8s.io/v1",`
 	}
 	return `{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{},"columnDefinitions":` + shown + `,"rows":[` +
 		m.columns.As(w.columns, m.object) + `]}`
 }
 
-// seeKind remembers the kind of the objects, which bookmarks have.
-func (w *Watch) seeKind(object string) {
-	if w.kind != "" {
+// seeKind remembers the kind of the objects, which bookmarks have: that of this cluster, or the first that another one says.
+func (w *Watch) seeKind(kind string, own bool) {
+	if kind != "" && !w.options.form.Table && (w.kind == "" || own) {
+		w.kind = kind
+	}
+}
+
+// markInitial sends the bookmark after the initial events, once: when each cluster has sent all of its own, or can't, or its time is up.
+func (w *Watch) markInitial(out *stream.Writer) {
+	if w.marked.IsZero() {
 		return
 	}
-	kind, version := rawjson.Get(object, "kind"), rawjson.Get(object, "apiVersion")
-	if kind != "" && version != "" {
-		w.kind = `"kind":` + kind + `,"apiVersion":` + version + `,`
+	if time.Now().Before(w.marked) {
+		for _, f := range w.follows {
+			if !f.told && !f.lost {
+				return
+			}
+		}
 	}
+	w.marked = time.Time{}
+	w.bookmark(out, annotationInitialEnd, "true")
 }
 
 // bookmark says up to which versions everything was sent, which clusters are lost, and, with a key, something of one of them. One that says
@@ -278,7 +352,7 @@ func (w *Watch) seeKind(object string) {
 func (w *Watch) bookmark(out *stream.Writer, key, value string) {
 	var lost []string
 	for _, name := range slices.Sorted(maps.Keys(w.follows)) {
-		if w.follows[name].lost {
+		if f := w.follows[name]; f.lost || key == annotationInitialEnd && !f.told {
 			lost = append(lost, name)
 		}
 	}

@@ -233,6 +233,128 @@ func TestAClusterThatHasForgotten(t *testing.T) {
 	next(t, lines, func(l told) bool { return l.Object.Metadata.Annotations[merge.AnnotationResetEnds] == "a" })
 }
 
+// initialEnd is the bookmark after the initial events, which names these clusters as missing.
+func initialEnd(missing string) func(told) bool {
+	return func(l told) bool {
+		return names(missing)(l) && l.Object.Metadata.Annotations["k8s.io/initial-events-end"] == "true"
+	}
+}
+
+// F37: informers of client-go begin a watch so: what there is first, and a bookmark of the kind of the objects when each cluster that can has
+// sent all of it; a cluster that can't is named.
+func TestAWatchBeginsWithWhatThereIs(t *testing.T) {
+	a, b, c := newStreaming("a"), newStreaming("b"), newStreaming("c")
+	v := url.Values{"sendInitialEvents": {"true"}, "resourceVersionMatch": {"NotOlderThan"}, "allowWatchBookmarks": {"true"}}
+	c.code <- http.StatusForbidden
+	lines := watching(t, v, a, b, c)
+	for _, s := range []*streaming{a, b, c} {
+		if got := <-s.opened; got.Get("sendInitialEvents") != "true" || got.Get("resourceVersionMatch") != "NotOlderThan" || got.Get("resourceVersion") != "" {
+			t.Errorf("%s is asked %v", s.name, got)
+		}
+	}
+	c.write <- "" // the end of its refusal
+	a.write <- event("ADDED", "one", "") + ping("10")
+	next(t, lines, isEvent("ADDED", "a", "one"))
+	b.write <- event("ADDED", "two", "")
+	for ended := false; !ended; { // what comes before b has said that this is all
+		l := next(t, lines, func(l told) bool { return l.Type != "" })
+		if ended = isEvent("ADDED", "b", "two")(l); !ended && l.Object.Metadata.Annotations["k8s.io/initial-events-end"] != "" {
+			t.Fatalf("the end comes before b has sent all: %+v", l)
+		}
+	}
+	b.write <- "event: BOOKMARK\nid: 7\ndata: {\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"7\"}}}\n\n"
+	end := next(t, lines, initialEnd("c"))
+	if end.Object.Kind != "Pod" {
+		t.Errorf("%+v", end)
+	}
+	// A client that begins at a version waits for it, and one that goes on gets changes alone.
+	a, b = newStreaming("a"), newStreaming("b")
+	v.Set("resourceVersion", end.Object.Metadata.ResourceVersion)
+	watching(t, v, a, b)
+	for want, s := range map[string]*streaming{"10": a, "7": b} {
+		if got := <-s.opened; got.Get("resourceVersion") != want || got.Get("sendInitialEvents") != "true" {
+			t.Errorf("%s is asked %v", s.name, got)
+		}
+	}
+	w := goingOn(t, v, end.Object.Metadata.ResourceVersion)
+	if w.Versions() != nil {
+		t.Error("a client that goes on has the versions found anew")
+	}
+}
+
+func goingOn(t *testing.T, v url.Values, after string) *merge.Watch {
+	t.Helper()
+	o, err := merge.ParseOptions(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := (&merge.List{Path: "/kapi/v1/pods", Header: http.Header{}, Now: time.Now}).Watch(o, after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// F37: a watch of what changes from now on begins at the versions of a list, so that nothing is missed before the first event.
+func TestAWatchFromNowOnBeginsAtTheVersionsOfAList(t *testing.T) {
+	w := goingOn(t, url.Values{"watch": {"true"}, "sendInitialEvents": {"false"}, "resourceVersionMatch": {"NotOlderThan"}, "labelSelector": {"phase=x"}}, "")
+	o := w.Versions()
+	if o == nil {
+		t.Fatal("it begins anywhere")
+	}
+	m, a := &member{name: "a", objects: []object{{namespace: "n", name: "one", uid: "u1", version: 1}}}, newStreaming("a")
+	m.answer = func(v url.Values, _ http.ResponseWriter) bool {
+		if v.Has("watch") || v.Has("sendInitialEvents") || v.Get("limit") != "0" || v.Get("labelSelector") != "phase=x" {
+			t.Errorf("the list asks for %v", v)
+		}
+		return false
+	}
+	found, err := (&merge.List{Path: "/kapi/v1/pods", Header: http.Header{}, Now: time.Now, Sources: []merge.Source{m.source()}}).Answer(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Begin(found)
+	w.Clusters = func(context.Context) ([]merge.Source, error) {
+		s := a.source()
+		s.UID = m.source().UID
+		return []merge.Source{s}, nil
+	}
+	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		stream.New(stream.Options{}).Answer(w).Respond(rw, r)
+	}))
+	defer srv.Close()
+	defer srv.CloseClientConnections()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, srv.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := srv.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if v := <-a.opened; v.Get("resourceVersion") != "7" || v.Has("sendInitialEvents") {
+		t.Errorf("it begins at %v", v)
+	}
+}
+
+// F38: a cluster does not say what kind the bookmarks of all have, unless it can be one.
+func TestABookmarkHasAKindOfItsOwn(t *testing.T) {
+	bad := newStreaming("a")
+	lines := watching(t, nil, bad)
+	<-bad.opened
+	for i, kind := range []string{strings.Repeat("x", 1000), ""} {
+		bad.write <- fmt.Sprintf("id: %d\ndata: {\"type\":\"ADDED\",\"object\":{\"kind\":%q,\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"x\",\"uid\":\"u\"}}}\n\n", i+1, kind)
+		next(t, lines, func(l told) bool { return l.Type == "ADDED" })
+	}
+	bad.write <- ""
+	if l := next(t, lines, names("a")); l.Object.Kind != "" {
+		t.Errorf("%+v", l)
+	}
+}
+
 // F38: whatever one cluster streams, the events of the others come through, and it is named.
 func TestWhatOneClusterStreamsSpoilsNothing(t *testing.T) {
 	for name, text := range map[string]string{
@@ -346,7 +468,8 @@ func TestALivePageOverClusters(t *testing.T) {
 // What makes no sense in a watch is refused by name.
 func TestBadWatchesAreRefused(t *testing.T) {
 	for _, v := range []url.Values{{"limit": {"3"}}, {"page": {"2"}}, {"facets": {"cluster"}}, {"resourceVersion": {"5"}}, {"timeoutSeconds": {"x"}},
-		{"partialReset": {"x"}}, {"sendInitialEvents": {"true"}}} {
+		{"partialReset": {"x"}}, {"sendInitialEvents": {"true"}}, {"resourceVersionMatch": {"Exact"}},
+		{"sendInitialEvents": {"x"}, "resourceVersionMatch": {"NotOlderThan"}}, {"managedFields": {"true"}, "limit": {"3"}}} {
 		o, err := merge.ParseOptions(v)
 		if err == nil {
 			_, err = (&merge.List{}).Watch(o, "")
