@@ -26,16 +26,20 @@ const LabelName = "clusterlabel"
 
 // SetupLabels adds to mgr the controller that marks each Cluster with the Labels that are on it, so that lists of clusters select them.
 func SetupLabels(_ context.Context, mgr manager.Manager) error {
-	r := &LabelReconciler{Client: mgr.GetClient()}
+	r := &LabelReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	return builder.ControllerManagedBy(mgr).Named(LabelName).
-		For(&clusterv1alpha1.Cluster{}, builder.WithPredicates(predicate.Or(predicate.LabelChangedPredicate{},
+		For(&clusterv1alpha1.Cluster{}, builder.WithPredicates(predicate.Or[client.Object](predicate.LabelChangedPredicate{},
 			predicate.AnnotationChangedPredicate{}))).
 		Watches(&clusterv1alpha1.Label{}, handler.EnqueueRequestsFromMapFunc(r.labelled)).
 		Complete(r)
 }
 
 // LabelReconciler reconciles the labels with clusterv1alpha1.LabelClusterLabelPrefix of Clusters.
-type LabelReconciler struct{ Client client.Client }
+type LabelReconciler struct {
+	Client client.Client
+	// Live reads Labels that a new Cluster names: pages make both at once.
+	Live client.Reader
+}
 
 // Reconcile updates the labels of one Cluster.
 func (r *LabelReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -47,8 +51,10 @@ func (r *LabelReconciler) sync(ctx context.Context, name types.NamespacedName) e
 	if err := r.Client.Get(ctx, name, c); err != nil || !c.DeletionTimestamp.IsZero() {
 		return client.IgnoreNotFound(err)
 	}
-	if err := r.take(ctx, c); err != nil {
-		return err
+	if ids, asked := c.Annotations[clusterv1alpha1.AnnotationLabelIDs]; asked {
+		if err := r.take(ctx, c, ids); err != nil {
+			return err
+		}
 	}
 	all := &clusterv1alpha1.LabelList{}
 	if err := r.Client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
@@ -89,39 +95,40 @@ func (r *LabelReconciler) sync(ctx context.Context, name types.NamespacedName) e
 	return nil
 }
 
-// mostLabelIDs bounds the Labels that the annotation of a Cluster names.
-const mostLabelIDs = 256
+// maxLabelIDs bounds how many Labels an annotation names.
+const maxLabelIDs = 100
 
-// take puts the Labels on a Cluster that its annotation names, as pages write it for a cluster that joins, and removes the annotation.
-// Names of no Label are left out.
-func (r *LabelReconciler) take(ctx context.Context, c *clusterv1alpha1.Cluster) error {
-	ids, ok := c.Annotations[clusterv1alpha1.AnnotationLabelIDs]
-	if !ok {
-		return nil
-	}
-	for n, id := range strings.Split(ids, ",") {
-		if id = strings.TrimSpace(id); id == "" || n >= mostLabelIDs {
+// take puts a Cluster on the Labels that its annotation names, by the names of their objects, and then removes the annotation: this is how
+// pages put Labels on a Cluster that they create. Names of no Label are left out. Whoever writes the Cluster puts it on Labels, and nothing
+// else of them is changed.
+func (r *LabelReconciler) take(ctx context.Context, c *clusterv1alpha1.Cluster, ids string) error {
+	for i, id := range strings.Split(ids, ",") {
+		id = strings.TrimSpace(id)
+		if i >= maxLabelIDs {
+			break
+		}
+		if len(validation.IsDNS1123Subdomain(id)) > 0 {
 			continue
 		}
 		l := &clusterv1alpha1.Label{}
-		switch err := r.Client.Get(ctx, types.NamespacedName{Name: id}, l); {
-		case apierrors.IsNotFound(err), err == nil && (!l.DeletionTimestamp.IsZero() || slices.Contains(l.Spec.Clusters, c.Name)):
+		err := r.Live.Get(ctx, types.NamespacedName{Name: id}, l)
+		if apierrors.IsNotFound(err) || err == nil && (!l.DeletionTimestamp.IsZero() || slices.Contains(l.Spec.Clusters, c.Name)) {
 			continue
-		case err != nil:
-			return fmt.Errorf("read the label %q: %w", id, err)
 		}
-		before := l.DeepCopy()
-		l.Spec.Clusters = append(l.Spec.Clusters, c.Name)
-		err := r.Client.Patch(ctx, l, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		if err == nil {
+			before := l.DeepCopy()
+			l.Spec.Clusters = append(l.Spec.Clusters, c.Name)
+			err = r.Client.Patch(ctx, l, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		}
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("put the label %q on cluster %q: %w", id, c.Name, err)
+			return fmt.Errorf("put the label %q on the cluster %q: %w", id, c.Name, err)
 		}
 	}
 	before := c.DeepCopy()
 	delete(c.Annotations, clusterv1alpha1.AnnotationLabelIDs)
 	err := r.Client.Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("take the labels of cluster %q from its annotation: %w", c.Name, err)
+		return fmt.Errorf("remove the annotation %s of the cluster %q: %w", clusterv1alpha1.AnnotationLabelIDs, c.Name, err)
 	}
 	return nil
 }

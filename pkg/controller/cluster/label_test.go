@@ -24,7 +24,7 @@ func TestD4AClusterIsMarkedWithItsLabels(t *testing.T) {
 	host := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "host", Labels: map[string]string{"own": "kept", prefix + "gone": ""}}}
 	c := controllertest.New(t, nil, host, label("a", "host"), label("b", "other"), label("c", "none", "host"),
 		label(strings.Repeat("long", 20), "host"))
-	r := &cluster.LabelReconciler{Client: c.Client}
+	r := &cluster.LabelReconciler{Client: c.Client, Live: c.Client}
 	for _, step := range []struct {
 		change func()
 		want   string
@@ -51,27 +51,25 @@ func TestD4AClusterIsMarkedWithItsLabels(t *testing.T) {
 	}
 }
 
-// D4: the Labels that a page chose for a cluster that joins are taken from its annotation, once; a name of no Label is left out.
-func TestD4AClusterThatJoinsHasTheLabelsThatWereChosen(t *testing.T) {
-	joining := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "edge",
-		Annotations: map[string]string{clusterv1alpha1.AnnotationLabelIDs: "a, none,b,,../c", "other": "kept"}}}
-	c := controllertest.New(t, nil, joining, label("a", "host"), label("b", "edge"), label("d"))
-	r := &cluster.LabelReconciler{Client: c.Client}
-	c.Reconcile(r, "edge")
-	c.Reconcile(r, "edge")
-	got := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}
+// D4: a Cluster is put on the Labels that its annotation names, once; what is no Label there is left out.
+func TestD4AClusterIsPutOnTheLabelsThatItNames(t *testing.T) {
 	const prefix = clusterv1alpha1.LabelClusterLabelPrefix
-	if !c.Has(got) || strings.Join(slices.Sorted(maps.Keys(got.Labels)), " ") != prefix+"a "+prefix+"b" ||
-		strings.Join(slices.Sorted(maps.Keys(got.Annotations)), " ") != "other" {
-		t.Errorf("it has %v, %v", got.Labels, got.Annotations)
-	}
-	for name, want := range map[string]string{"a": "host edge", "b": "edge", "d": ""} {
-		l := label(name)
-		if !c.Has(l) || strings.Join(l.Spec.Clusters, " ") != want {
-			t.Errorf("%s is on %v, want %s", name, l.Spec.Clusters, want)
+	shop := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "shop", Annotations: map[string]string{"own": "kept",
+		clusterv1alpha1.AnnotationLabelIDs: "a, b,,a,none,../c," + strings.Repeat("x,", 200) + "late"}}}
+	c := controllertest.New(t, nil, shop, label("a", "host"), label("b", "shop"), label("c"), label("late"))
+	r := &cluster.LabelReconciler{Client: c.Client, Live: c.Client}
+	c.Reconcile(r, "shop")
+	for name, want := range map[string]string{"a": "host shop", "b": "shop", "c": "", "late": ""} {
+		if l := label(name); !c.Has(l) || strings.Join(l.Spec.Clusters, " ") != want {
+			t.Errorf("%s is on %q, want %q", name, l.Spec.Clusters, want)
 		}
 	}
-	if n := c.Written(func() { c.Reconcile(r, "edge") }); n != 0 {
-		t.Errorf("a third time wrote %d times", n)
+	got := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	if !c.Has(got) || strings.Join(slices.Sorted(maps.Keys(got.Labels)), " ") != prefix+"a "+prefix+"b" ||
+		strings.Join(slices.Sorted(maps.Keys(got.Annotations)), " ") != "own" {
+		t.Errorf("it has %v %v", got.Labels, got.Annotations)
+	}
+	if n := c.Written(func() { c.Reconcile(r, "shop") }); n != 0 {
+		t.Errorf("a second time wrote %d times", n)
 	}
 }
