@@ -98,6 +98,20 @@ func (m *Member) Kubeconfig() []byte { return m.connection.KubeConfig }
 // Endpoint returns the address at which a direct member is dialled, "" for the way through its kube-apiserver.
 func (m *Member) Endpoint() string { return m.connection.KubeSphereAPIEndpoint }
 
+// SetForeign records whether another cluster was met where a direct member is dialled, until there is a link.
+func (m *Member) SetForeign(is bool) {
+	m.state.mu.Lock()
+	defer m.state.mu.Unlock()
+	m.state.foreign = is
+}
+
+// Foreign reports whether another cluster was met where the member was dialled last.
+func (m *Member) Foreign() bool {
+	m.state.mu.Lock()
+	defer m.state.mu.Unlock()
+	return m.state.foreign
+}
+
 // links are those of one member, also after its Cluster has changed.
 type links struct {
 	mu    sync.Mutex
@@ -106,8 +120,10 @@ type links struct {
 	since time.Time // of the last change between some and none, of this replica or all others
 	// requests and streams are those that run.
 	requests, streams int
-	breaker           breaker
-	members           *Members
+	// foreign says that another cluster was met where this one is dialled.
+	foreign bool
+	breaker breaker
+	members *Members
 	// unfollow ends what follows the member while it is linked.
 	unfollow context.CancelFunc
 
@@ -247,7 +263,7 @@ func (m *Members) add(member *Member, l *link.Link) error {
 		s.mu.Unlock()
 		return fmt.Errorf("%w: %s", ErrLinks, member.Name)
 	}
-	s.all = append(s.all, l)
+	s.all, s.foreign = append(s.all, l), false
 	first := len(s.all) == 1
 	elsewhere, _ := m.other(member.UID)
 	if first {

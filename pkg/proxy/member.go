@@ -43,6 +43,7 @@ const (
 	ReasonUnreachable  metav1.StatusReason = "ClusterUnreachable"
 	ReasonTimeout      metav1.StatusReason = "ClusterTimeout"
 	ReasonUnauthorized metav1.StatusReason = "MemberUnauthorized"
+	ReasonIdentity     metav1.StatusReason = "ClusterIdentity"
 )
 
 // Members passes requests on to member clusters, over links, as their caller. It has to follow authentication and the decision whether the
@@ -112,7 +113,12 @@ func (m *Members) member(r *http.Request) (*cluster.Member, error) {
 	if u.GetUID() == "" || strings.HasPrefix(name, "system:") || strings.HasPrefix(name, relay.SyntheticGroup) || !relay.Survives(name) {
 		return nil, status.Forbiddenf("%.100q is no user of the fleet: only people enter member clusters", name)
 	}
-	if linked, since := member.Linked(); !linked {
+	linked, since := member.Linked()
+	if !linked && member.Foreign() {
+		return nil, relay.Because(ReasonIdentity, status.Errorf(http.StatusBadGateway, "what answers at the address of the cluster %q is another"+
+			" cluster, or has no valid certificate of this fleet: nothing was sent; see its condition Ready", member.Name))
+	}
+	if !linked {
 		return nil, unavailable(ReasonUnreachable, "the cluster %q has no connection to this server since %s: see its condition Ready, and the"+
 			" log of its ks-apiserver", member.Name, since.UTC().Format(time.RFC3339))
 	}

@@ -266,3 +266,23 @@ func TestAnUpgradeReachesAMember(t *testing.T) {
 		t.Errorf("%q, %v", line, err)
 	}
 }
+
+// F19, F31: where another cluster answers at a member's address nothing is sent, and the answer says so until the member is linked.
+func TestAnotherClusterBehindTheAddressOfAMember(t *testing.T) {
+	f := newFleet(t, func(http.ResponseWriter, *http.Request) {})
+	m := f.members.ByName("m1")
+	f.end()
+	<-f.changed
+	if rec := f.do(person, http.MethodGet, "/clusters/m1/api/v1/pods", ""); rec.Code != http.StatusServiceUnavailable {
+		t.Fatalf("without a link: %d %s", rec.Code, rec.Body)
+	}
+	m.SetForeign(true)
+	rec := f.do(person, http.MethodGet, "/clusters/m1/api/v1/pods", "")
+	if rec.Code != http.StatusBadGateway || !strings.Contains(rec.Body.String(), `"reason":"ClusterIdentity"`) {
+		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+	m.SetForeign(false)
+	if rec := f.do(person, http.MethodGet, "/clusters/m1/api/v1/pods", ""); rec.Code != http.StatusServiceUnavailable {
+		t.Errorf("afterwards: %d %s", rec.Code, rec.Body)
+	}
+}

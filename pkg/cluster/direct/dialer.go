@@ -22,6 +22,7 @@ import (
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/join"
+	"kapis.dev/ks-apiserver/pkg/cluster/link"
 )
 
 const (
@@ -105,6 +106,7 @@ func (d *Dialing) keep(ctx context.Context, uid string) {
 				klog.ErrorS(err, "A direct member cluster is not linked; it is tried again", "cluster", m.Name)
 				told = err.Error()
 			}
+			m.SetForeign(errors.Is(err, link.ErrIdentity))
 			d.Failed(ctx, m, err)
 		}
 		select {

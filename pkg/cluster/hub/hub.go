@@ -231,8 +231,12 @@ func (h *Hub) may(c *clusterv1alpha1.Cluster, all []clusterv1alpha1.Cluster, r *
 			" by a token", c.Name, c.Spec.Connection.Type)
 	}
 	if c.Status.UID != "" && string(c.Status.UID) != r.UID {
-		return status.Errorf(http.StatusConflict, "the Cluster %q is another one, with the UID %s: delete it, or create one"+
+		err := status.Errorf(http.StatusConflict, "the Cluster %q is another one, with the UID %s: delete it, or create one"+
 			" of another name", c.Name, c.Status.UID)
+		if how == byInvitation { // the hub has dialled it
+			return fmt.Errorf("%w: %w", link.ErrIdentity, err)
+		}
+		return err
 	}
 	for i := range all {
 		if all[i].UID != c.UID && string(all[i].Status.UID) == r.UID {

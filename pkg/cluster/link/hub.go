@@ -55,6 +55,9 @@ func open(ctx context.Context, conn net.Conn, name string, i Identity) (*Link, e
 	secured := tls.Client(watched, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
+		if wrong := (*tls.CertificateVerificationError)(nil); errors.As(err, &wrong) {
+			err = fmt.Errorf("%w: %w", ErrIdentity, err)
+		}
 		return nil, err
 	}
 	if p := secured.ConnectionState().NegotiatedProtocol; p != "h2" {

@@ -54,6 +54,8 @@ type Identity struct {
 var (
 	errNoIdentity = errors.New("open a link: this end has no certificate, or knows no authority of the fleet")
 	errNotHub     = errors.New("the other end of the link is not a hub of this fleet")
+	// ErrIdentity says that who was reached is not who it should be: another cluster, or one without a certificate of the fleet.
+	ErrIdentity = errors.New("who answers there is not the member of this fleet that it should be")
 )
 
 // hub is the TLS configuration of a hub on a link to who has to have a name.
