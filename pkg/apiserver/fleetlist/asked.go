@@ -7,7 +7,7 @@ import (
 )
 
 // Asked counts what lists over all clusters ask, and which clusters are missing from their answers.
-type Asked struct{ total, missing *prometheus.CounterVec }
+type Asked struct{ total, missing, unchanged *prometheus.CounterVec }
 
 var _ prometheus.Collector = (*Asked)(nil)
 
@@ -18,6 +18,8 @@ func NewAsked() *Asked {
 			Help: "The lists over all clusters that were to have objects of a cluster."}, []string{"cluster"}),
 		missing: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ks_fleet_missing_total",
 			Help: "The lists over all clusters from which a cluster was missing, by the reason."}, []string{"cluster", "reason"}),
+		unchanged: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ks_fleet_unchanged_total",
+			Help: "The pages of keys of a cluster that had not changed, and did not travel again."}, []string{"cluster"}),
 	}
 }
 
@@ -30,14 +32,18 @@ func (a *Asked) count(sources []merge.Source, missing []merge.Missing) {
 	}
 }
 
+func (a *Asked) unchangedAt(cluster string) { a.unchanged.WithLabelValues(cluster).Inc() }
+
 // Describe implements prometheus.Collector.
 func (a *Asked) Describe(out chan<- *prometheus.Desc) {
 	a.total.Describe(out)
 	a.missing.Describe(out)
+	a.unchanged.Describe(out)
 }
 
 // Collect implements prometheus.Collector.
 func (a *Asked) Collect(out chan<- prometheus.Metric) {
 	a.total.Collect(out)
 	a.missing.Collect(out)
+	a.unchanged.Collect(out)
 }

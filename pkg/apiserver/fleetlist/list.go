@@ -67,7 +67,8 @@ type Options struct {
 // lists answers lists over all clusters.
 type lists struct {
 	Options
-	ask http.Handler
+	ask   http.Handler
+	pages *keyPages
 
 	mu       sync.Mutex
 	running  map[string]int
@@ -77,7 +78,7 @@ type lists struct {
 
 // New returns a handler of lists over all clusters, which asks each of them through ask.
 func New(o Options, ask http.Handler) http.Handler {
-	return &lists{Options: o, ask: ask, running: map[string]int{}, followed: map[string]following{}}
+	return &lists{Options: o, ask: ask, pages: newKeyPages(time.Now, o.Asked.unchangedAt), running: map[string]int{}, followed: map[string]following{}}
 }
 
 // ServeHTTP answers a list.
@@ -301,7 +302,9 @@ func (l *lists) sources(ctx context.Context, u user.Info, path string, o *merge.
 		}
 		found = append(found, m.Name)
 		if o.Selector == nil || o.Selector.Matches(labels.Set(m.Labels)) {
-			out = append(out, merge.Source{Name: m.Name, UID: m.UID, Missing: missing(m), Ask: l.asking(at)}) //nolint:bodyclose // the same
+			s := merge.Source{Name: m.Name, UID: m.UID, Missing: missing(m)}
+			s.Ask = l.pages.of(u, &s, at, l.asking(at)) //nolint:bodyclose // the same
+			out = append(out, s)
 		}
 	}
 	for _, name := range o.Clusters {
@@ -327,7 +330,7 @@ func (l *lists) enters(ctx context.Context, u user.Info, path string) (bool, err
 }
 
 // asking returns what sends a request for a path to its cluster.
-func (l *lists) asking(path string) func(context.Context, url.Values, http.Header) (*http.Response, error) {
+func (l *lists) asking(path string) askFunc {
 	return func(ctx context.Context, parameters url.Values, h http.Header) (*http.Response, error) {
 		at := &url.URL{Path: path, RawQuery: parameters.Encode()}
 		r := (&http.Request{Method: http.MethodGet, URL: at, Header: h.Clone(), Body: http.NoBody,
