@@ -26,7 +26,7 @@ const (
 	// settle is how long a new authority is only trusted, before it signs: by then all clients that read the bundle have it.
 	settle = 24 * time.Hour
 	// skew is how far clocks may differ.
-	skew = 5 * time.Minute
+	skew = 15 * time.Minute
 	// every is how often the Secret is read: another replica may have renewed it.
 	every = time.Minute
 	// attempts bounds how often a write is tried that conflicts with those of other replicas.

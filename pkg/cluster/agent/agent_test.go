@@ -50,9 +50,12 @@ func (w *world) clock() time.Time {
 	return w.now
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { t.Helper(); return newWorldAt(t, time.Now()) }
+
+// newWorldAt is newWorld, whose hub has a clock of its own.
+func newWorldAt(t *testing.T, now time.Time) *world {
 	t.Helper()
-	w := &world{t: t, now: time.Now()}
+	w := &world{t: t, now: now}
 	w.objects = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{clusters: "ClusterList"})
 	authority, err := certificate.Open(t.Context(), hub.AuthorityOptions(fake.NewClientset().CoreV1().Secrets("kubesphere-system"), w.clock))
 	if err != nil {

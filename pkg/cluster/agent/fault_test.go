@@ -1,0 +1,118 @@
+package agent_test
+
+import (
+	"encoding/pem"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"kapis.dev/ks-apiserver/pkg/cluster/agent"
+	"kapis.dev/ks-apiserver/pkg/cluster/hub"
+)
+
+// start starts an agent that reaches the hub at a server, by the clock of this machine.
+func (w *world) start(srv *httptest.Server, name, token string) {
+	w.t.Helper()
+	at, err := url.Parse(srv.URL)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	a, err := agent.New(agent.Options{Secrets: newSecrets(), Hub: at, CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}),
+		Token: always(token), UID: "u-" + name, KubernetesVersion: "v1.37.1", Version: "v4.1.3", Now: time.Now, Handler: http.NotFoundHandler()})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	go a.Run(w.t.Context())
+}
+
+// F3, F9: a hub and a member whose clocks differ by ten minutes, either way, take each other's certificates, also new ones.
+func TestClocksMayDiffer(t *testing.T) {
+	for name, differ := range map[string]time.Duration{"HubAhead": 10 * time.Minute, "HubBehind": -10 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorldAt(t, time.Now().Add(differ))
+			w.start(w.server, "m1", w.cluster("m1", "c-1"))
+			w.eventually("linked", func() bool { return w.linked("m1") })
+		})
+	}
+}
+
+// F6, F16: whatever answers in the place of the hub, a member does not take it for the hub, sends its token nowhere else, and is linked once the hub
+// answers, without a restart.
+func TestWhatAnswersInThePlaceOfTheHub(t *testing.T) {
+	var elsewhere atomic.Int64
+	canary := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+	defer canary.Close()
+	for name, answer := range map[string]func(hub http.Handler, w http.ResponseWriter, r *http.Request){
+		"AProxyThatStripsUpgrades": func(hub http.Handler, w http.ResponseWriter, r *http.Request) {
+			for _, name := range []string{"Upgrade", "Connection", "Sec-Websocket-Key", "Sec-Websocket-Version"} {
+				r.Header.Del(name)
+			}
+			hub.ServeHTTP(w, r)
+		},
+		"401": func(_ http.Handler, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },
+		"500": func(_ http.Handler, w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusInternalServerError)
+		},
+		"HTML": func(_ http.Handler, w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, "<html>welcome</html>")
+		},
+		"ARedirect": func(_ http.Handler, w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, canary.URL+r.URL.Path, http.StatusTemporaryRedirect)
+		},
+		"Endless": func(_ http.Handler, w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			for text := strings.Repeat(" ", 32<<10); ; {
+				if _, err := io.WriteString(w, text); err != nil {
+					return
+				}
+			}
+		},
+		"AnotherHubsAnswer": func(_ http.Handler, w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"uid":"c-9","certificate":"x","ca":"y"}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			var (
+				mu    sync.Mutex
+				asked int
+				well  bool
+			)
+			h := hub.NewHandler(t.Context(), w.hub)
+			srv := httptest.NewTLSServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				asked++
+				now := well
+				mu.Unlock()
+				if now {
+					h.ServeHTTP(out, r)
+					return
+				}
+				answer(h, out, r)
+			}))
+			defer srv.Close()
+			defer srv.CloseClientConnections()
+			w.start(srv, "m1", w.cluster("m1", "c-1"))
+			w.eventually("it tries again", func() bool { mu.Lock(); defer mu.Unlock(); return asked >= 3 })
+			if w.linked("m1") {
+				t.Error("it is linked")
+			}
+			w.feed("m1") // it may have joined, where only the link fails
+			mu.Lock()
+			well = true
+			mu.Unlock()
+			w.eventually("linked", func() bool { return w.linked("m1") })
+		})
+	}
+	if n := elsewhere.Load(); n > 0 {
+		t.Errorf("a redirect was followed %d times", n)
+	}
+}
