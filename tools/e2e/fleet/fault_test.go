@@ -26,6 +26,8 @@ type wire struct {
 	conns map[net.Conn]bool
 	// harm is called for each piece of data, both ways; it may wait, or fail, which cuts the connection.
 	harm func() error
+	// piece is how many bytes are read at once, 0 for many.
+	piece int
 }
 
 func newWire(t *testing.T, to string) *wire {
@@ -63,7 +65,13 @@ func (w *wire) carry(near net.Conn) {
 	copies := func(to, from net.Conn) {
 		buf := make([]byte, 32<<10)
 		for {
-			n, err := from.Read(buf)
+			w.mu.Lock()
+			n := w.piece
+			w.mu.Unlock()
+			if n == 0 {
+				n = len(buf)
+			}
+			n, err := from.Read(buf[:n])
 			if err == nil {
 				w.mu.Lock()
 				harm := w.harm
@@ -91,6 +99,13 @@ func (w *wire) does(harm func() error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.harm = harm
+}
+
+// reads sets how many bytes are read at once, 0 for many.
+func (w *wire) reads(piece int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.piece = piece
 }
 
 // leads leads new connections elsewhere.
@@ -173,6 +188,16 @@ func TestWhatHappensOnTheWayToAMember(t *testing.T) {
 		t.Helper()
 		a.must(t, http.StatusOK, http.MethodGet, "/clusters/"+dialer+"/api/v1/nodes", nil)
 		a.must(t, http.StatusOK, http.MethodGet, "/api/v1/nodes", nil)
+		// A list over all clusters answers without the member, and names it.
+		l := list(t, a, "limit=1&clusters=host,"+direct+","+dialer)
+		for _, m := range l.Clusters.Missing {
+			if m.Name != direct {
+				t.Errorf("%+v is missing", m)
+			}
+		}
+		if l.Clusters.Answered < 2 {
+			t.Errorf("%+v", l.Clusters)
+		}
 	}
 	// fails asks until the member is not reached, and sees nothing on the way that is not an answer of the hub's or the member's.
 	fails := func(what string) {
@@ -184,8 +209,9 @@ func TestWhatHappensOnTheWayToAMember(t *testing.T) {
 				return err
 			case resp.Status == http.StatusUnauthorized || strings.Contains(string(resp.Body), `"Unauthorized"`):
 				t.Fatalf("%s logs out: %d %s", what, resp.Status, resp.Body)
-			case resp.Status != http.StatusServiceUnavailable && resp.Status != http.StatusGatewayTimeout:
-				return fmt.Errorf("%d", resp.Status)
+			case resp.Status == http.StatusBadGateway && !strings.Contains(string(resp.Body), `"ClusterIdentity"`),
+				resp.Status != http.StatusBadGateway && resp.Status != http.StatusServiceUnavailable && resp.Status != http.StatusGatewayTimeout:
+				return fmt.Errorf("%d %.300s", resp.Status, resp.Body)
 			}
 			return nil
 		})
@@ -209,7 +235,19 @@ func TestWhatHappensOnTheWayToAMember(t *testing.T) {
 		a.must(t, http.StatusOK, http.MethodGet, nodes, nil)
 	}
 	others()
+
+	w.reads(10 << 10)
+	w.does(func() error { time.Sleep(10 * time.Millisecond); return nil }) // 1 MB/s
+	served("at 1 MB/s")
+	others()
+
+	w.reads(1)
+	w.does(func() error { time.Sleep(5 * time.Second); return nil })
+	fails("a byte each 5 s")
+	w.reads(0)
 	w.does(nil)
+	w.cut()
+	served("after a byte each 5 s")
 
 	// The hub itself, and nobody at all, behind the address: neither is the member.
 	hub, err := url.Parse(product.TLSURL)

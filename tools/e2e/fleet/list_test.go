@@ -249,6 +249,44 @@ func TestAListOverAllClustersWithoutOne(t *testing.T) {
 	})
 }
 
+// F37: a watch over all clusters begins as informers of client-go ask, and then goes on.
+func TestAWatchOverAllClustersBeginsWithWhatThereIs(t *testing.T) {
+	a := admin(t)
+	labelled(t, "initial", map[string][]string{"host": {"i-1"}, direct: {"i-2"}, dialer: {"i-3"}})
+	const v = "?watch=true&labelSelector=list%3Dinitial&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents="
+	lines, end := events(t, a, fleetMaps+v+"true")
+	defer end()
+	seen := 0
+	for ended := false; !ended; {
+		line, open := <-lines
+		if !open {
+			t.Fatal("the watch has ended")
+		}
+		if strings.Contains(line, `"ADDED"`) {
+			seen++
+		}
+		if ended = strings.Contains(line, `"k8s.io/initial-events-end":"true"`); ended &&
+			(seen != 3 || !strings.Contains(line, `"kind":"ConfigMap"`) || !strings.Contains(line, `"kapis.dev/clusters-missing":""`)) {
+			t.Errorf("after %d objects: %s", seen, line)
+		}
+	}
+	now, endNow := events(t, a, fleetMaps+v+"false")
+	defer endNow()
+	o := configMap("i-4")
+	o["metadata"] = obj{"name": "i-4", "labels": obj{"list": "initial"}}
+	a.must(t, http.StatusCreated, http.MethodPost, prefixOf(dialer)+configMaps, o)
+	t.Cleanup(func() { _, _ = a.ask(context.Background(), http.MethodDelete, prefixOf(dialer)+configMaps+"/i-4", nil) })
+	until(t, lines, "i-4")
+	for line := range now {
+		if strings.Contains(line, "i-4") {
+			break
+		}
+		if strings.Contains(line, `"ADDED"`) {
+			t.Errorf("a watch from now on begins with %s", line)
+		}
+	}
+}
+
 // F35, F36: a search finds objects of several kinds in all clusters, of each what the caller may see there.
 func TestASearchOverAllClusters(t *testing.T) {
 	a, u := admin(t), newUser(t, "searcher")
