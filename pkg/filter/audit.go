@@ -15,6 +15,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/audit"
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/cluster/link"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -22,6 +23,12 @@ import (
 
 // auditHeader has the id by which the events of several servers about one request are found.
 const auditHeader = "Audit-Id"
+
+// hubAuditID is the annotation with the id by which the hub's log has a request that came over a link, and maxAuditID bounds it.
+const (
+	hubAuditID = "kapis.dev/hub-audit-id"
+	maxAuditID = 64
+)
 
 // scopes are the names of request.Scope in events.
 var scopes = [...]string{
@@ -71,6 +78,9 @@ func (a Auditing) Wrap(next http.Handler) http.Handler {
 		} else { // the answer of the front proxy has its own
 			w.Header()[auditHeader] = e.id[:1:1]
 		}
+		if link.FromHub(r.Context()) {
+			e.annotateHub(r.Header.Get(auditHeader))
+		}
 		// A client that chose the id could hide its request in the events of another one.
 		r.Header[auditHeader] = e.id[:1:1]
 		rec.audited = e
@@ -83,6 +93,13 @@ func (a Auditing) Wrap(next http.Handler) http.Handler {
 		}()
 		next.ServeHTTP(w, r)
 	})
+}
+
+// annotateHub names the event of the hub about the same request.
+func (e *auditedRequest) annotateHub(id string) {
+	if _, err := uuid.Parse(id); err == nil && len(id) <= maxAuditID {
+		e.Annotate(hubAuditID, id)
+	}
 }
 
 // Begin does for an authorized request what precedes everything else that is done for it: in mode blocking-strict it records the event of

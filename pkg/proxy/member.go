@@ -115,8 +115,8 @@ func (m *Members) member(r *http.Request) (*cluster.Member, error) {
 	}
 	linked, since := member.Linked()
 	if !linked && member.Foreign() {
-		return nil, relay.Because(ReasonIdentity, status.Errorf(http.StatusBadGateway, "what answers at the address of the cluster %q is another"+
-			" cluster, or has no valid certificate of this fleet: nothing was sent; see its condition Ready", member.Name))
+		return nil, relay.Because(ReasonIdentity, status.Errorf(http.StatusBadGateway, "what answers at the address of the cluster %q is"+
+			" another one, or has no valid certificate of this fleet: nothing was sent; see its condition Ready", member.Name))
 	}
 	if !linked {
 		return nil, unavailable(ReasonUnreachable, "the cluster %q has no connection to this server since %s: see its condition Ready, and the"+

@@ -26,8 +26,8 @@ const (
 	maxTag = 128
 )
 
-// keyPages are pages of keys that clusters have answered. A cluster is asked each time whether its page is still what this caller would get,
-// and decides that by the caller's rights there; if it is, the page does not travel again.
+// keyPages are pages of keys that clusters have answered. A cluster is asked each time whether its page is still what this caller would
+// get, and decides that by the caller's rights there; if it is, the page does not travel again.
 type keyPages struct {
 	now       func() time.Time
 	unchanged func(cluster string)

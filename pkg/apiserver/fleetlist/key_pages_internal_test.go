@@ -39,6 +39,7 @@ func TestAPageThatHasNotChangedDoesNotTravelAgain(t *testing.T) {
 	ann, bob, another := &user.DefaultInfo{Name: "ann", UID: "1"}, &user.DefaultInfo{Name: "bob", UID: "2"}, &user.DefaultInfo{Name: "ann", UID: "3"}
 	v := url.Values{"view": {"keys"}, "limit": {"10"}}
 	m1, again := &merge.Source{Name: "m1", UID: "a"}, &merge.Source{Name: "m1", UID: "b"}
+	long := strings.Repeat("x", onePage+1)
 	get := func(u user.Info, s *merge.Source, path string, v url.Values, read bool) string {
 		t.Helper()
 		h := http.Header{"Accept": {"application/json"}}
@@ -80,8 +81,8 @@ func TestAPageThatHasNotChangedDoesNotTravelAgain(t *testing.T) {
 		{what: "a change", before: func() { c.tag, c.text = `W/"2"`, "two" }, with: `W/"1"`, text: "two"},
 		{what: "the same after it", with: `W/"2"`, text: "two"},
 		{what: "much later", before: func() { now = now.Add(2 * pageAge) }, text: "two"},
-		{what: "a page that is too long", before: func() { c.tag, c.text = `W/"3"`, strings.Repeat("x", onePage+1) }, with: `W/"2"`, text: strings.Repeat("x", onePage+1)},
-		{what: "the page before it", with: `W/"2"`, text: strings.Repeat("x", onePage+1)},
+		{what: "a page that is too long", before: func() { c.tag, c.text = `W/"3"`, long }, with: `W/"2"`, text: long},
+		{what: "the page before it", with: `W/"2"`, text: long},
 	} {
 		if step.before != nil {
 			step.before()

@@ -78,7 +78,8 @@ type lists struct {
 
 // New returns a handler of lists over all clusters, which asks each of them through ask.
 func New(o Options, ask http.Handler) http.Handler {
-	return &lists{Options: o, ask: ask, pages: newKeyPages(time.Now, o.Asked.unchangedAt), running: map[string]int{}, followed: map[string]following{}}
+	return &lists{Options: o, ask: ask, pages: newKeyPages(time.Now, o.Asked.unchangedAt),
+		running: map[string]int{}, followed: map[string]following{}}
 }
 
 // ServeHTTP answers a list.

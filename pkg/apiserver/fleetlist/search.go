@@ -80,8 +80,8 @@ func kindsOf(text string) ([]string, error) {
 	return out, nil
 }
 
-// search answers a search for words in several kinds over all clusters: of each kind the first page of a list over clusters, with the list's
-// total, rights and gaps, and where the list goes on.
+// search answers a search for words in several kinds over all clusters: of each kind the first page of a list over clusters, with the
+// total, the rights and the gaps of the list, and where it goes on.
 func (l *lists) search(r *http.Request, u user.Info) (any, error) {
 	v := maps.Clone(r.URL.Query())
 	if strings.TrimSpace(v.Get("q")) == "" {
@@ -100,13 +100,13 @@ func (l *lists) search(r *http.Request, u user.Info) (any, error) {
 	for _, own := range []string{"kinds", "limit", "page", "next", "watch", "view", "facets", "managedFields", "resourceVersion"} {
 		v.Del(own)
 	}
-	s := &search{lists: l, user: u, header: header(r), lost: map[string]*merge.Missing{}, hits: make([]merge.Hits, len(kinds))}
+	s := &search{lists: l, user: u, header: header(r), lost: map[string]*merge.Missing{}, hits: make([]hits, len(kinds))}
 	for i, kind := range kinds {
 		path, err := kindPath(kind)
 		if err != nil {
 			return nil, err
 		}
-		s.hits[i] = merge.Hits{Kind: kind, List: prefix + path + "?" + v.Encode()}
+		s.hits[i] = hits{kind: kind, list: prefix + path + "?" + v.Encode()}
 	}
 	if v.Get("fields") == "" {
 		v.Set("fields", hitFields)
@@ -121,7 +121,7 @@ func (l *lists) search(r *http.Request, u user.Info) (any, error) {
 	}
 	defer leave()
 	s.all(r.Context(), v)
-	return merge.NewFound(s.hits) //nolint:wrapcheck // a Status
+	return newFound(s.hits)
 }
 
 // search is a search that is being answered.
@@ -129,7 +129,7 @@ type search struct {
 	*lists
 	user   user.Info
 	header http.Header
-	hits   []merge.Hits
+	hits   []hits
 
 	mu sync.Mutex
 	// lost are clusters that did not answer for one kind: they are not waited for again.
@@ -147,7 +147,7 @@ func (s *search) all(ctx context.Context, v url.Values) {
 	for range kindsAtOnce {
 		wait.Go(func() {
 			for i := range next {
-				s.hits[i].Page, s.hits[i].Err = s.one(ctx, s.hits[i].List, maps.Clone(v))
+				s.hits[i].page, s.hits[i].err = s.one(ctx, s.hits[i].list, maps.Clone(v))
 			}
 		})
 	}

@@ -31,6 +31,18 @@ type Answer struct {
 // Missing returns the clusters whose objects are not in the answer.
 func (a *Answer) Missing() []Missing { return a.missing }
 
+// Refused returns the clusters that refuse, and the names of none that the caller may enter.
+func (a *Answer) Refused() []string { return a.refused }
+
+// Items returns the objects of the page, as JSON.
+func (a *Answer) Items() []string { return a.items }
+
+// Total returns how many objects there are in all clusters that answered.
+func (a *Answer) Total() int { return a.total }
+
+// Next returns where the next page begins, "" for none.
+func (a *Answer) Next() string { return a.next }
+
 var _ web.Responder = (*Answer)(nil)
 
 // Respond implements web.Responder.
@@ -108,7 +120,7 @@ func (a *Answer) text() []byte {
 		b = rawjson.AppendString(append(b, `,"next":`...), a.next)
 	}
 	b = append(b, a.counted()...)
-	b = append(append(b, `,"clusters":`...), a.clusters()...)
+	b = append(append(b, `,"clusters":`...), a.Clusters()...)
 	b = append(b, items...)
 	for i, item := range a.items {
 		if i > 0 {
@@ -119,8 +131,8 @@ func (a *Answer) text() []byte {
 	return append(b, "]}"...)
 }
 
-// clusters says which were asked, and which are not in the answer.
-func (a *Answer) clusters() []byte {
+// Clusters says, as JSON, which were asked, and which are not in the answer.
+func (a *Answer) Clusters() []byte {
 	text, err := json.Marshal(struct {
 		Asked    int       `json:"asked"`
 		Answered int       `json:"answered"`

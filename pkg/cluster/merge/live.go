@@ -131,7 +131,7 @@ func (w *Watch) moved(m message) bool {
 func (l *Live) message(a *Answer, whole bool) string {
 	b := strconv.AppendInt([]byte(`{"totalItems":`), int64(a.total), 10)
 	b = rawjson.AppendString(append(b, `,"resourceVersion":`...), a.seen.String())
-	b = append(append(b, `,"clusters":`...), a.clusters()...)
+	b = append(append(b, `,"clusters":`...), a.Clusters()...)
 	if whole {
 		if l.options.form.Table {
 			b = append(append(b, `,"columnDefinitions":`...), a.columnsOrNone()...)

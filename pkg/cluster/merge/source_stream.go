@@ -1,25 +1,21 @@
 package merge
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"mime"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/cluster/merge/eventstream"
 	"kapis.dev/ks-apiserver/pkg/cluster/merge/row"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 )
 
 const (
-	// maxEvent bounds an event of a cluster, in bytes.
-	maxEvent = 4 << 20
 	// The pauses between two streams of one cluster.
 	minPause, maxPause = 200 * time.Millisecond, 5 * time.Second
 	eventStream        = "text/event-stream"
@@ -133,11 +129,11 @@ func (f *follower) stream(ctx context.Context) error {
 	if err != nil || media != eventStream || resp.Header.Get("Content-Encoding") != "" {
 		return faulty()
 	}
-	r := &eventReader{r: bufio.NewReaderSize(resp.Body, 16<<10)}
+	r := eventstream.NewReader(resp.Body)
 	for {
-		e, err := r.next()
+		e, err := r.Next()
 		switch {
-		case errors.Is(err, errLong):
+		case errors.Is(err, eventstream.ErrLong):
 			return faulty()
 		case err != nil:
 			return &outcome{reason: Unreachable}
@@ -157,20 +153,20 @@ func (f *follower) expire(ctx context.Context) error {
 }
 
 // event hands on one event.
-func (f *follower) event(ctx context.Context, e event) error {
-	if e.id != "" && !isVersion(e.id) {
+func (f *follower) event(ctx context.Context, e eventstream.Event) error {
+	if e.ID != "" && !isVersion(e.ID) {
 		return faulty()
 	}
-	m := message{version: e.id}
-	if e.data != "" {
-		if !rawjson.Valid(e.data, maxDepth) {
+	m := message{version: e.ID}
+	if e.Data != "" {
+		if !rawjson.Valid(e.Data, maxDepth) {
 			return faulty()
 		}
-		typ, err := row.Only(e.data, "type")
+		typ, err := row.Only(e.Data, "type")
 		if err != nil {
 			return err
 		}
-		object, err := row.Only(e.data, "object")
+		object, err := row.Only(e.Data, "object")
 		if err != nil {
 			return err
 		}
@@ -214,58 +210,4 @@ func kindOf(object string) string {
 	}
 	b := rawjson.AppendString([]byte(`"kind":`), kind)
 	return string(append(rawjson.AppendString(append(b, `,"apiVersion":`...), version), ','))
-}
-
-// event is one of a stream of server-sent events (WHATWG HTML, 9.2).
-type event struct{ data, id string }
-
-// eventReader reads events, each of maxEvent bytes at most.
-type eventReader struct{ r *bufio.Reader }
-
-var errLong = errors.New("the event is too long")
-
-func (r *eventReader) next() (e event, err error) {
-	var data []byte
-	left := maxEvent
-	for {
-		line, err := r.line(&left)
-		if err != nil {
-			return e, err
-		}
-		if line == "" {
-			if e.data = string(data); e.data != "" || e.id != "" {
-				return e, nil
-			}
-			continue
-		}
-		name, value, _ := strings.Cut(line, ":")
-		value = strings.TrimPrefix(value, " ")
-		switch name {
-		case "data":
-			data = append(data, value...)
-		case "id":
-			e.id = value
-		}
-	}
-}
-
-// line reads a line of at most so many bytes, and takes them off.
-func (r *eventReader) line(left *int) (string, error) {
-	var all []byte
-	for {
-		part, err := r.r.ReadSlice('\n')
-		if *left -= len(part); *left < 0 {
-			return "", errLong
-		}
-		all = append(all, part...)
-		switch {
-		case err == nil:
-			return strings.TrimRight(string(all), "\r\n"), nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return "", err //nolint:wrapcheck // its caller knows what is read
-		}
-	}
 }

@@ -129,8 +129,8 @@ func (q *List) Watch(o *Options, after string) (*Watch, error) {
 var ofWatches = [...]string{"timeoutSeconds", "partialReset", "allowWatchBookmarks", "watch", "sortBy", "ascending", "sendInitialEvents",
 	"resourceVersionMatch"}
 
-// parseInitial reads whether the watch begins with the objects that there are, as in one cluster (metav1.ListOptions). A client that has had
-// events goes on after them.
+// parseInitial reads whether the watch begins with the objects that there are, as in one cluster (metav1.ListOptions). A client that has
+// had events goes on after them.
 func (w *Watch) parseInitial(version, after string) error {
 	send, match := w.values.Get("sendInitialEvents"), w.values.Get("resourceVersionMatch")
 	switch {

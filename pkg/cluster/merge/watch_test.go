@@ -262,7 +262,8 @@ func TestAWatchBeginsWithWhatThereIs(t *testing.T) {
 			t.Fatalf("the end comes before b has sent all: %+v", l)
 		}
 	}
-	b.write <- "event: BOOKMARK\nid: 7\ndata: {\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"7\"}}}\n\n"
+	b.write <- "event: BOOKMARK\nid: 7\ndata: {\"type\":\"BOOKMARK\",\"object\":" +
+		"{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"7\"}}}\n\n"
 	end := next(t, lines, initialEnd("c"))
 	if end.Object.Kind != "Pod" {
 		t.Errorf("%+v", end)
@@ -346,7 +347,8 @@ func TestABookmarkHasAKindOfItsOwn(t *testing.T) {
 	lines := watching(t, nil, bad)
 	<-bad.opened
 	for i, kind := range []string{strings.Repeat("x", 1000), ""} {
-		bad.write <- fmt.Sprintf("id: %d\ndata: {\"type\":\"ADDED\",\"object\":{\"kind\":%q,\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"x\",\"uid\":\"u\"}}}\n\n", i+1, kind)
+		bad.write <- fmt.Sprintf("id: %d\ndata: {\"type\":\"ADDED\",\"object\":{\"kind\":%q,\"apiVersion\":\"v1\",\"metadata\":"+
+			"{\"name\":\"x\",\"uid\":\"u\"}}}\n\n", i+1, kind)
 		next(t, lines, func(l told) bool { return l.Type == "ADDED" })
 	}
 	bad.write <- ""

@@ -1,4 +1,4 @@
-package merge
+package fleetlist
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kapis.dev/ks-apiserver/pkg/cluster/merge"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -19,33 +20,33 @@ import (
 // mostFoundBytes bounds the objects of all kinds of one search.
 const mostFoundBytes = 8 << 20
 
-// Hits are the objects of one kind that a search has found: a page of the list over clusters whose path and parameters are List.
-type Hits struct {
-	Kind, List string
-	// Page is the first page of the list, and Err why there is none: a Status.
-	Page *Answer
-	Err  error
+// hits are the objects of one kind that a search has found: a page of the list over clusters whose path and parameters are list.
+type hits struct {
+	kind, list string
+	// page is the first page of the list, and err why there is none: a Status.
+	page *merge.Answer
+	err  error
 }
 
-// Found is the answer to a search over kinds. It is a web.Responder.
-type Found struct {
-	hits    []Hits
-	missing []Missing
+// found is the answer to a search over kinds. It is a web.Responder.
+type found struct {
+	kinds   []hits
+	missing []merge.Missing
 	refused []string
 }
 
-var _ web.Responder = (*Found)(nil)
+var _ web.Responder = (*found)(nil)
 
-// NewFound returns the answer of a search. The error is a Status: that of the kinds, where there is no page of any.
-func NewFound(hits []Hits) (*Found, error) {
-	f := &Found{hits: hits}
+// newFound returns the answer of a search. The error is a Status: that of the kinds, where there is no page of any.
+func newFound(all []hits) (*found, error) {
+	f := &found{kinds: all}
 	bytes, answered := 0, 0
-	for i := range hits {
-		h := &hits[i]
-		if h.Err != nil {
+	for i := range all {
+		h := &all[i]
+		if h.err != nil {
 			continue
 		}
-		for _, item := range h.Page.items {
+		for _, item := range h.page.Items() {
 			bytes += len(item)
 		}
 		if bytes > mostFoundBytes {
@@ -53,48 +54,48 @@ func NewFound(hits []Hits) (*Found, error) {
 				"what was found has more than %d bytes: ask for fewer kinds, or for parts of objects with fields", mostFoundBytes)
 		}
 		answered++
-		for _, m := range h.Page.missing {
-			if !slices.ContainsFunc(f.missing, func(seen Missing) bool { return seen.Name == m.Name }) {
+		for _, m := range h.page.Missing() {
+			if !slices.ContainsFunc(f.missing, func(seen merge.Missing) bool { return seen.Name == m.Name }) {
 				f.missing = append(f.missing, m)
 			}
 		}
-		for _, name := range h.Page.refused {
+		for _, name := range h.page.Refused() {
 			if !slices.Contains(f.refused, name) {
 				f.refused = append(f.refused, name)
 			}
 		}
 	}
 	if answered == 0 {
-		return nil, worst(hits)
+		return nil, worst(all)
 	}
-	slices.SortFunc(f.missing, func(a, b Missing) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(f.missing, func(a, b merge.Missing) int { return strings.Compare(a.Name, b.Name) })
 	slices.Sort(f.refused)
 	return f, nil
 }
 
 // worst returns the error that says most of why no kind was answered: that clusters do not answer before that the caller may not.
-func worst(hits []Hits) error {
+func worst(all []hits) error {
 	var first error
-	for i := range hits {
-		if apierrors.IsServiceUnavailable(hits[i].Err) {
-			return hits[i].Err
+	for i := range all {
+		if apierrors.IsServiceUnavailable(all[i].err) {
+			return all[i].err
 		}
 		if first == nil || apierrors.IsNotFound(first) {
-			first = hits[i].Err
+			first = all[i].err
 		}
 	}
 	return first
 }
 
 // Respond implements web.Responder.
-func (f *Found) Respond(w http.ResponseWriter, r *http.Request) {
+func (f *found) Respond(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	if len(f.missing) > 0 {
 		names := make([]string, len(f.missing))
 		for i, m := range f.missing {
 			names[i] = m.Name
 		}
-		h.Set(HeaderMissing, strings.Join(names, ","))
+		h.Set(merge.HeaderMissing, strings.Join(names, ","))
 	}
 	text := f.text()
 	h.Set("Cache-Control", "private, no-store")
@@ -108,37 +109,37 @@ func (f *Found) Respond(w http.ResponseWriter, r *http.Request) {
 }
 
 // text is {results:[{kind,list,totalItems,next,clusters,items}],clusters:{missing,refused}}.
-func (f *Found) text() []byte {
+func (f *found) text() []byte {
 	b := []byte(`{"results":[`)
-	for i := range f.hits {
+	for i := range f.kinds {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = f.hits[i].appendTo(b)
+		b = f.kinds[i].appendTo(b)
 	}
 	about, err := json.Marshal(struct {
-		Missing []Missing `json:"missing"`
-		Refused []string  `json:"refused,omitempty"`
-	}{append([]Missing{}, f.missing...), f.refused})
+		Missing []merge.Missing `json:"missing"`
+		Refused []string        `json:"refused,omitempty"`
+	}{append([]merge.Missing{}, f.missing...), f.refused})
 	if err != nil {
 		about = []byte("{}") // names and times can be encoded
 	}
 	return append(append(append(b, `],"clusters":`...), about...), '}')
 }
 
-func (h *Hits) appendTo(b []byte) []byte {
-	b = rawjson.AppendString(append(b, `{"kind":`...), h.Kind)
-	b = rawjson.AppendString(append(b, `,"list":`...), h.List)
-	if h.Err != nil {
-		return append(append(append(b, `,"totalItems":0,"items":[],"error":`...), errorText(h.Err)...), '}')
+func (h *hits) appendTo(b []byte) []byte {
+	b = rawjson.AppendString(append(b, `{"kind":`...), h.kind)
+	b = rawjson.AppendString(append(b, `,"list":`...), h.list)
+	if h.err != nil {
+		return append(append(append(b, `,"totalItems":0,"items":[],"error":`...), errorText(h.err)...), '}')
 	}
-	b = strconv.AppendInt(append(b, `,"totalItems":`...), int64(h.Page.total), 10)
-	if h.Page.next != "" {
-		b = rawjson.AppendString(append(b, `,"next":`...), h.Page.next)
+	b = strconv.AppendInt(append(b, `,"totalItems":`...), int64(h.page.Total()), 10)
+	if h.page.Next() != "" {
+		b = rawjson.AppendString(append(b, `,"next":`...), h.page.Next())
 	}
-	b = append(append(b, `,"clusters":`...), h.Page.clusters()...)
+	b = append(append(b, `,"clusters":`...), h.page.Clusters()...)
 	b = append(b, `,"items":[`...)
-	for i, item := range h.Page.items {
+	for i, item := range h.page.Items() {
 		if i > 0 {
 			b = append(b, ',')
 		}
