@@ -241,6 +241,8 @@ func (a *Agent) identify(ctx context.Context) (*identity, error) {
 			"expires", id.certificate.Leaf.NotAfter)
 		return id, nil
 	}
+	// What this cluster was counts again: a hub that says that its Cluster is gone may be wrong, and then nobody has a token for it.
+	a.forgotten.Store(nil)
 	return nil, err
 }
 

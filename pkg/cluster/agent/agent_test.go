@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/certificate"
 	"kapis.dev/ks-apiserver/pkg/cluster/agent"
 	"kapis.dev/ks-apiserver/pkg/cluster/hub"
+	"kapis.dev/ks-apiserver/pkg/cluster/join"
 	"kapis.dev/ks-apiserver/pkg/cluster/link"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/tools/pace"
@@ -39,6 +41,7 @@ type world struct {
 	hub     *hub.Hub
 	server  *httptest.Server
 	objects *dynamicfake.FakeDynamicClient
+	joins   atomic.Int64
 
 	mu  sync.Mutex
 	now time.Time
@@ -62,7 +65,13 @@ func newWorldAt(t *testing.T, now time.Time) *world {
 		t.Fatal(err)
 	}
 	w.hub = hub.New(hub.Options{Clusters: w.objects.Resource(clusters), Authority: authority, UID: "u-hub", Host: "host", Now: w.clock})
-	w.server = httptest.NewTLSServer(hub.NewHandler(t.Context(), w.hub))
+	h := hub.NewHandler(t.Context(), w.hub)
+	w.server = httptest.NewTLSServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == join.PathJoin {
+			w.joins.Add(1)
+		}
+		h.ServeHTTP(out, r)
+	}))
 	t.Cleanup(w.server.Close)
 	return w
 }

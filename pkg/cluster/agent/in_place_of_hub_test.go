@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"kapis.dev/ks-apiserver/pkg/cluster/agent"
 	"kapis.dev/ks-apiserver/pkg/cluster/hub"
 )
@@ -115,4 +117,61 @@ func TestWhatAnswersInThePlaceOfTheHub(t *testing.T) {
 	if n := elsewhere.Load(); n > 0 {
 		t.Errorf("a redirect was followed %d times", n)
 	}
+}
+
+// F6: a replica of the hub that has just started, and knows no Cluster yet, costs a member its link and not its identity: the token counts once.
+func TestAHubThatKnowsNothingYet(t *testing.T) {
+	w := newWorld(t)
+	_, stop := w.member("u-m1", always(w.cluster("m1", "c-1")), newSecrets())
+	defer stop()
+	w.eventually("linked", func() bool { return w.linked("m1") })
+	w.hub.Members.Delete("", "m1") // as a replica that was not told yet
+	at := w.server.URL + "/fleet/links/c-1"
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := w.server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _ = resp.Body.Close(); resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a Cluster that there is, and that is not known yet, is answered %d", resp.StatusCode)
+	}
+	w.feed("m1")
+	w.eventually("linked again", func() bool { return w.linked("m1") })
+}
+
+// F6: a member that was told by mistake that its Cluster is gone, as by a hub of an old copy, tries again what it was.
+func TestAHubThatSaysByMistakeThatAMemberIsGone(t *testing.T) {
+	w := newWorld(t)
+	_, stop := w.member("u-m1", always(w.cluster("m1", "c-1")), newSecrets())
+	defer stop()
+	w.eventually("linked", func() bool { return w.linked("m1") })
+	kept, err := w.objects.Resource(clusters).Get(t.Context(), "m1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.objects.Resource(clusters).Delete(t.Context(), "m1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.feed("m1")
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.server.URL+"/fleet/links/c-1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := w.server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _ = resp.Body.Close(); resp.StatusCode != http.StatusGone {
+		t.Errorf("a Cluster that there is not is answered %d", resp.StatusCode)
+	}
+	// The member dials meanwhile, and asks for a new identity with a token that was used.
+	w.eventually("it joins in vain", func() bool { return w.joins.Load() >= 2 })
+	if _, err := w.objects.Resource(clusters).Create(t.Context(), kept, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.feed("m1")
+	w.eventually("linked again", func() bool { return w.linked("m1") })
 }

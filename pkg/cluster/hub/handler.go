@@ -87,8 +87,7 @@ func (h *Handler) join(r *http.Request) (any, error) {
 func (h *Handler) link(w http.ResponseWriter, r *http.Request, uid string, leave func()) {
 	defer leave()
 	if h.Members.ByUID(uid) == nil {
-		web.WriteError(w, r, status.Errorf(http.StatusGone,
-			"the Cluster of this member has been deleted: create one, and join with its token"))
+		web.WriteError(w, r, h.deleted(r.Context(), uid))
 		return
 	}
 	w.Header().Set(join.HeaderReplica, h.Peers.ID)

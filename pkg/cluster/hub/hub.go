@@ -68,9 +68,10 @@ type Hub struct {
 	// Members are those of the fleet.
 	Members *cluster.Members
 	// Peers are the other replicas.
-	Peers   *peer.Peers
-	tokens  join.Tokens
-	changes chan string
+	Peers    *peer.Peers
+	tokens   join.Tokens
+	changes  chan string
+	existing existing
 
 	mu sync.Mutex
 	// failures are why direct members are not linked, by the UID of their Cluster.
@@ -115,7 +116,7 @@ func (h *Hub) Join(ctx context.Context, r *join.Request) (*join.Answer, error) {
 	}
 	member := h.Members.ByUID(uid)
 	if member == nil {
-		return nil, status.Errorf(http.StatusGone, "the Cluster of this member has been deleted: create one, and join with its token")
+		return nil, h.deleted(ctx, uid)
 	}
 	return h.let(ctx, member, r, how)
 }
