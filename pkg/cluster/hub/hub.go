@@ -42,8 +42,10 @@ const (
 	annotationUsed = "kapis.dev/join-token-used"
 	// certificateLife is how long the certificate of a member counts. It is renewed when a third is left.
 	certificateLife = 30 * 24 * time.Hour
-	// missed is how long a member may be without a link before its condition says so: a member that restarts is back by then.
-	missed = 15 * time.Second
+	// missed is how long a member may be without a link before its condition says so, after the ten seconds in which a silent one is
+	// noticed: its programs dial every five seconds at most. recordEvery is how often all conditions are looked at, and lookEvery whether
+	// one is overdue, which asks nobody.
+	missed, recordEvery, lookEvery = 8 * time.Second, 15 * time.Second, time.Second
 )
 
 // Options are what a Hub works with.
@@ -333,8 +335,9 @@ func (h *Hub) changed(m *cluster.Member) {
 
 // Run records which members are linked, until ctx ends.
 func (h *Hub) Run(ctx context.Context) {
-	tick := time.NewTicker(missed)
+	tick, look := time.NewTicker(recordEvery), time.NewTicker(lookEvery)
 	defer tick.Stop()
+	defer look.Stop()
 	for {
 		var uids []string
 		select {
@@ -344,6 +347,8 @@ func (h *Hub) Run(ctx context.Context) {
 			uids = []string{uid}
 		case <-tick.C:
 			uids = h.Members.UIDs()
+		case <-look.C:
+			uids = h.overdue()
 		}
 		for _, uid := range uids {
 			if err := h.record(ctx, uid); err != nil && ctx.Err() == nil {
@@ -351,6 +356,17 @@ func (h *Hub) Run(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// overdue returns the members that are said to be ready, and have been without a link for too long.
+func (h *Hub) overdue() (uids []string) {
+	now := h.Now()
+	for _, m := range h.Members.All() {
+		if linked, since := m.Linked(); !linked && m.Trouble == "" && now.Sub(since) >= missed {
+			uids = append(uids, m.UID)
+		}
+	}
+	return uids
 }
 
 // record writes the conditions of a member, if they have changed.
