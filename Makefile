@@ -163,7 +163,7 @@ generate: ## deepcopy functions and CRDs from pkg/api
 	hack/update-codegen.sh
 
 .PHONY: bench
-bench: $(BIN)/bench ## measure the real binary next to its yardsticks (BENCH_PODS=10000,100000), and write docs/benchmarks.md; BENCH_ONLY=access, login, audit, terminal, extensions: docs/benchmarks-access.md, ...
+bench: $(BIN)/bench ## measure the real binary next to its yardsticks (BENCH_PODS=10000,100000), and write docs/benchmarks.md; BENCH_ONLY=access, login, audit, terminal, extensions, fleet: docs/benchmarks-access.md, ...
 	$(BIN)/bench --bin $(BIN) --markdown docs/benchmarks$(if $(BENCH_ONLY),-$(BENCH_ONLY)).md $(if $(KUBECONFIG),--kubeconfig $(KUBECONFIG))
 
 .PHONY: soak

@@ -47,6 +47,7 @@ type options struct {
 	keep       bool          // leave the pods in an existing cluster
 	markdown   string        // file for a table of the figures; "" for none
 	only       string        // the part to measure; "" for all
+	fleetSize  int           // members that a hub is measured with
 	people     int           // users that rights are measured with, with workspaces, namespaces and bindings
 	soak       time.Duration // instead of measuring, load the product for so long
 	race       bool          // then load one that is built with the race detector
@@ -68,8 +69,12 @@ const (
 	onlyTerminal = "terminal"
 	// onlyExtensions is the part that is about backends and bundles of extensions.
 	onlyExtensions = "extensions"
+	// onlyFleet is the part that is about the hub of a fleet.
+	onlyFleet = "fleet"
 
 	minPeople, maxPeople = 100, 100_000
+	// The fleet is measured with groups of three members, and some that end.
+	minMembers, maxMembers = 12, 500
 )
 
 func parse(args []string, env func(string) string) (options, error) {
@@ -88,9 +93,11 @@ func parse(args []string, env func(string) string) (options, error) {
 	f.BoolVar(&o.capacity, "capacity", false, "measure the resources that each number of pods needs instead")
 	real := f.String("real", fallback(env("CAPACITY_REAL"), "100000"),
 		"with --capacity: the largest `number` of pods that are created, larger ones are a recorded watch; CAPACITY_REAL sets it too")
-	f.StringVar(&o.only, "only", env("BENCH_ONLY"), "measure nothing but `login`, access, audit, terminal or extensions; BENCH_ONLY sets it too (default: everything)")
+	f.StringVar(&o.only, "only", env("BENCH_ONLY"), "measure nothing but `login`, access, audit, terminal, extensions or fleet; BENCH_ONLY sets it too (default: everything)")
 	people := f.String("users", env("BENCH_USERS"),
 		"`number` of users that rights are measured with; BENCH_USERS sets it too (default: 1000, with --only=access 10000)")
+	members := f.String("members", fallback(env("BENCH_MEMBERS"), "100"),
+		"with --only=fleet: `number` of members that the hub is measured with; BENCH_MEMBERS sets it too")
 	rounds := f.String("rounds", fallback(env("BENCH_ROUNDS"), "5"), "`number` of rounds; BENCH_ROUNDS sets it too")
 	if err := f.Parse(args); err != nil {
 		return options{}, err
@@ -100,12 +107,12 @@ func parse(args []string, env func(string) string) (options, error) {
 	}
 	otherwise := "1000"
 	switch o.only {
-	case "", onlyLogin, onlyAudit, onlyTerminal, onlyExtensions:
+	case "", onlyLogin, onlyAudit, onlyTerminal, onlyExtensions, onlyFleet:
 	case onlyAccess:
 		otherwise = "10000"
 	default:
-		return options{}, fmt.Errorf("the part to measure (BENCH_ONLY) is %q, want %q, %q, %q, %q, %q or nothing", o.only, onlyLogin, onlyAccess,
-			onlyAudit, onlyTerminal, onlyExtensions)
+		return options{}, fmt.Errorf("the part to measure (BENCH_ONLY) is %q, want %q, %q, %q, %q, %q, %q or nothing", o.only, onlyLogin, onlyAccess,
+			onlyAudit, onlyTerminal, onlyExtensions, onlyFleet)
 	}
 	var err error
 	if o.people, err = between("the number of users (BENCH_USERS)", fallback(*people, otherwise), minPeople, maxPeople); err != nil {
@@ -123,6 +130,9 @@ func parse(args []string, env func(string) string) (options, error) {
 			return options{}, fmt.Errorf("the numbers of pods (BENCH_PODS) are %q, want each larger than the one before", *pods)
 		}
 		o.pods = append(o.pods, n)
+	}
+	if o.fleetSize, err = between("the number of members (BENCH_MEMBERS)", *members, minMembers, maxMembers); err != nil {
+		return options{}, err
 	}
 	if o.rounds, err = between("the number of rounds (BENCH_ROUNDS)", *rounds, 1, 100); err != nil {
 		return options{}, err

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestParse(t *testing.T) {
-	usual := options{bin: "bin", pods: []int{10000, 100000}, rounds: 5, people: 1000, real: 100_000}
+	usual := options{bin: "bin", pods: []int{10000, 100000}, rounds: 5, people: 1000, real: 100_000, fleetSize: 100}
 	tests := map[string]struct {
 		args []string
 		env  map[string]string
@@ -53,6 +53,8 @@ func TestParse(t *testing.T) {
 		"AuditOnly":                   {env: map[string]string{"BENCH_ONLY": "audit"}, want: func(o *options) { o.only = "audit" }},
 		"SomeUsers":                   {env: map[string]string{"BENCH_USERS": "200"}, want: func(o *options) { o.people = 200 }},
 		"TooFewUsers":                 {args: []string{"--users=1"}, err: "BENCH_USERS"},
+		"FleetOnly":                   {env: map[string]string{"BENCH_ONLY": "fleet"}, want: func(o *options) { o.only = "fleet" }},
+		"TooFewMembers":               {env: map[string]string{"BENCH_MEMBERS": "3"}, err: "BENCH_MEMBERS"},
 		"AnUnknownPart":               {args: []string{"--only=logout"}, err: "BENCH_ONLY"},
 		"NotANumber":                  {env: map[string]string{"BENCH_PODS": "many"}, err: "BENCH_PODS"},
 		"TooFewPods":                  {args: []string{"--pods=10"}, err: "200"},

@@ -74,7 +74,11 @@ func (b *bench) say(format string, args ...any) {
 func (b *bench) start(ctx context.Context) error {
 	b.say("starting the product in %s", b.dir)
 	var err error
-	b.stack, err = stack.Start(ctx, stack.Options{Bin: b.bin, Dir: b.dir, Kubeconfig: b.kubeconfig, Log: b.progress})
+	o := stack.Options{Bin: b.bin, Dir: b.dir, Kubeconfig: b.kubeconfig, Log: b.progress}
+	if b.only == onlyFleet {
+		o.Args = []string{"--fleet"}
+	}
+	b.stack, err = stack.Start(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -133,6 +137,8 @@ func (b *bench) measure(ctx context.Context) error {
 		return b.measureExtensions(ctx)
 	case onlyTerminal:
 		return b.measureTerminal(ctx)
+	case onlyFleet:
+		return b.measureFleet(ctx)
 	}
 	for i, pods := range b.pods {
 		if i > 0 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/gob"
 	"encoding/json"
 	"errors"
@@ -40,7 +41,7 @@ type answer struct {
 func serveYardstick(kind string, args []string, in io.Reader, out io.Writer) error {
 	var h http.Handler
 	switch {
-	case kind == "bare" && len(args) == 0, kind == "following" && len(args) == 1:
+	case (kind == "bare" || kind == "http2") && len(args) == 0, kind == "following" && len(args) == 1:
 		var answers []answer
 		if err := gob.NewDecoder(in).Decode(&answers); err != nil {
 			return fmt.Errorf("read the answers to give: %w", err)
@@ -59,12 +60,21 @@ func serveYardstick(kind string, args []string, in io.Reader, out io.Writer) err
 		h = sorting{pods}
 	case kind == "proxy" && len(args) == 1:
 		h = newReverseProxy(args[0])
+	case kind == "http2-proxy" && len(args) == 1:
+		h = newHTTP2Proxy(args[0])
 	default:
 		return fmt.Errorf("there is no yardstick %q with %d arguments", kind, len(args))
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
+	}
+	if kind == "http2" {
+		config, err := selfSigned()
+		if err != nil {
+			return err
+		}
+		l = tls.NewListener(l, config)
 	}
 	if _, err := fmt.Fprintln(out, l.Addr()); err != nil {
 		return fmt.Errorf("tell the address: %w", err)

@@ -109,7 +109,7 @@ func (s *session) install(ctx context.Context) error {
 	if strings.Contains(printed, "left as it is") { // an existing installation
 		s.say("%s", strings.TrimSpace(printed))
 	}
-	if s.members > 0 {
+	if s.fleet {
 		if _, err := s.tool(ctx, env, s.kubectl(), "apply", "-f", s.repo+"/config/fleet/hub/rbac.yaml"); err != nil {
 			return fmt.Errorf("install what a hub has: %w", err)
 		}

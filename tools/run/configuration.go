@@ -57,7 +57,7 @@ func (s *session) writeConfiguration(ctx context.Context) error {
 		Issuer, Server, Authority, Hub, HubCA, Token string
 		Member, Members                              bool
 	}{s.issuer(), s.tlsURL(), strconv.Quote(s.path("tls-ca.crt")), s.hub.url, strconv.Quote(s.hub.ca), strconv.Quote(s.hub.token),
-		s.member, s.members > 0}); err != nil {
+		s.member, s.fleet}); err != nil {
 		return fmt.Errorf("fill in the configuration: %w", err)
 	}
 	if err := writeFile(s.path("kubesphere.yaml"), b.Bytes(), 0o600); err != nil {

@@ -31,6 +31,8 @@ type options struct {
 	verbosity int
 	// members is how many clusters more are started, and joined to this one.
 	members int
+	// fleet says that this one is a hub, also of members that others start.
+	fleet bool
 	// member says that this one is a member of a fleet, and hub where it joins; without an address a hub invites it.
 	member bool
 	hub    membership
@@ -65,6 +67,7 @@ func parse(args []string, adminPassword string) (options, error) {
 	f.IntVar(&o.tlsPort, "tls-port", 9443, "HTTPS port of ks-apiserver on 127.0.0.1")
 	f.IntVar(&o.verbosity, "v", 0, "log level of ks-apiserver and ks-controller-manager")
 	f.IntVar(&o.members, "members", 0, "how many clusters more to start, and to join to this one: 0 to 2")
+	f.BoolVar(&o.fleet, "fleet", false, "be the hub of a fleet, also without --members")
 	f.BoolVar(&o.member, "member", false, "be a member of a fleet, which a hub invites or --hub joins")
 	f.StringVar(&o.hub.url, "hub", "", "https `address` of the hub that this cluster joins as a member")
 	f.StringVar(&o.hub.ca, "hub-ca", "", "`file` with the authority of the hub's certificate")
@@ -91,6 +94,7 @@ func parse(args []string, adminPassword string) (options, error) {
 	if o.members < 0 || o.members > len(memberNames) || o.members > 0 && (o.kubeconfig != "" || o.member) {
 		return options{}, fmt.Errorf("--members %d: 0 to %d, of the development control plane", o.members, len(memberNames))
 	}
+	o.fleet = o.fleet || o.members > 0
 	if o.adminPassword != "" {
 		if err := checkPassword(o.adminPassword); err != nil {
 			return options{}, err

@@ -135,6 +135,13 @@ func TestAListOverAllClusters(t *testing.T) {
 	if err != nil || again.Status != http.StatusNotModified {
 		t.Errorf("the same again is %d, %v", again.Status, err)
 	}
+	// Members have not sent again what had not changed.
+	metrics := a.must(t, http.StatusOK, http.MethodGet, "/metrics", nil)
+	for _, member := range members {
+		if !strings.Contains(metrics, `ks_fleet_unchanged_total{cluster="`+member+`"}`) {
+			t.Errorf("%s has sent all pages again", member)
+		}
+	}
 }
 
 // F14, F36: everybody gets what they may see in each cluster, and learns of no other.
