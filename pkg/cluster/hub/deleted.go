@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/status"
@@ -12,13 +13,16 @@ import (
 const (
 	// existingEvery is the shortest time between two questions which Clusters there are: anybody may ask to be linked as one that is unknown.
 	existingEvery = time.Second
-	// existingTimeout bounds such a question.
+	// existingTimeout bounds such a question, and existingWaiting who waits for its answer.
 	existingTimeout = 10 * time.Second
+	existingWaiting = 32
 )
 
 // existing are the UIDs of the Clusters that there are, as kube-apiserver says. What this replica knows may be too little: it has just
 // started, or its watch is behind. A member that is told that its Cluster has been deleted drops its identity.
 type existing struct {
+	waiting atomic.Int32
+
 	mu    sync.Mutex
 	begun time.Time // of the last question, by the clock of the machine
 	uids  map[string]bool
@@ -29,6 +33,10 @@ type existing struct {
 // since it was asked, or that it is to try again. Who asks meanwhile gets the same question's answer.
 func (h *Hub) deleted(ctx context.Context, uid string) error {
 	x, arrived := &h.existing, time.Now()
+	defer x.waiting.Add(-1)
+	if x.waiting.Add(1) > existingWaiting {
+		return notYet()
+	}
 	for ctx.Err() == nil {
 		if done, err := x.ask(ctx, arrived, uid, h); done {
 			return err

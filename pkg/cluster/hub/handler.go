@@ -87,6 +87,7 @@ func (h *Handler) join(r *http.Request) (any, error) {
 func (h *Handler) link(w http.ResponseWriter, r *http.Request, uid string, leave func()) {
 	defer leave()
 	if h.Members.ByUID(uid) == nil {
+		leave() // others need not wait for what is asked now
 		web.WriteError(w, r, h.deleted(r.Context(), uid))
 		return
 	}
