@@ -46,7 +46,7 @@ func kindPath(kind string) (string, error) {
 			parts = nil
 		}
 	}
-	path := ""
+	var path string
 	switch len(parts) {
 	case 1:
 		path = legacyPath + kind
