@@ -133,6 +133,10 @@ func TestD4LabelsOfClusters(t *testing.T) {
 	eventually(t, "the cluster is found by it", a.has(clusters, `"name":"host"`))
 	a.must(t, http.StatusOK, http.MethodPut, clusterLabels+"/labels/"+id+"?action=unbind", obj{"clusters": []any{"host"}})
 	eventually(t, "no longer", a.has(clusters, `"totalItems":0`))
+	host := "/apis/cluster.kubesphere.io/v1alpha1/clusters/host"
+	a.must(t, http.StatusOK, http.MethodPatch, host, `{"metadata":{"annotations":{"cluster.kubesphere.io/label-ids":"`+id+`,none"}}}`, asMerge)
+	eventually(t, "a cluster that names it is put on it", a.has(clusters, `"name":"host"`))
+	eventually(t, "and names it no longer", lacks(a, host, "label-ids"))
 	a.must(t, http.StatusOK, http.MethodPut, clusterLabels+"/labels/"+id, obj{"key": "stage", "value": value})
 	eventually(t, "it has another key", u.has(clusterLabels+"/labels", `"stage":[`))
 	a.must(t, http.StatusOK, http.MethodDelete, clusterLabels+"/labels", []any{id})
