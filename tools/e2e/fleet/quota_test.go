@@ -25,8 +25,10 @@ func TestAWorkspaceHasAQuotaInEachCluster(t *testing.T) {
 		in := "/clusters/" + member + workspace + "/" + ws
 		u.becomes(t, patience, http.StatusOK, http.MethodPost, in+"/namespaces", obj{"apiVersion": "v1", "kind": "Namespace", "metadata": obj{"name": ws + "-ns"}})
 		u.must(t, http.StatusNotFound, http.MethodGet, in+"/resourcequotas/"+ws, nil)
-		u.must(t, http.StatusOK, http.MethodPost, in+"/resourcequotas", obj{"apiVersion": "quota.kubesphere.io/v1alpha2", "kind": "ResourceQuota",
-			"metadata": obj{"name": ws}, "spec": obj{"quota": obj{"hard": obj{"services": hard[member]}}}})
+		body := obj{"apiVersion": "quota.kubesphere.io/v1alpha2", "kind": "ResourceQuota",
+			"metadata": obj{"name": ws}, "spec": obj{"quota": obj{"hard": obj{"services": hard[member]}}}}
+		u.must(t, http.StatusForbidden, http.MethodPost, in+"/resourcequotas", body) // nobody sets their own bound
+		a.must(t, http.StatusOK, http.MethodPost, in+"/resourcequotas", body)
 	}
 	service := func(name string) obj {
 		return obj{"apiVersion": "v1", "kind": "Service", "metadata": obj{"name": name}, "spec": obj{"ports": []obj{{"port": 80}}}}
@@ -64,7 +66,7 @@ func TestAWorkspaceHasAQuotaInEachCluster(t *testing.T) {
 		return got, missing, err
 	}
 	eventually(t, "all quotas are shown", func(ctx context.Context) error {
-		resp, err := u.ask(ctx, http.MethodGet, list, nil)
+		resp, err := a.ask(ctx, http.MethodGet, list, nil)
 		if err != nil {
 			return err
 		}
@@ -82,7 +84,7 @@ func TestAWorkspaceHasAQuotaInEachCluster(t *testing.T) {
 	}
 	defer func() { _ = syscall.Kill(process, syscall.SIGCONT) }()
 	eventually(t, "the cluster that is away is named", func(ctx context.Context) error {
-		resp, err := u.ask(ctx, http.MethodGet, list, nil)
+		resp, err := a.ask(ctx, http.MethodGet, list, nil)
 		if err != nil {
 			return err
 		}
