@@ -30,7 +30,7 @@ import (
 // joinsAFleet applies to this cluster what a hub answers for it, and nothing else, asks it through the hub, and takes all away again (F1, F8).
 func (p *plane) joinsAFleet() {
 	t := p.t
-	d := &deployment{plane: p}
+	d := &deployment{plane: p, kube: p.kubeClient()}
 	before, err := d.objects()
 	if err != nil {
 		t.Fatal(err)
