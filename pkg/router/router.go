@@ -110,10 +110,10 @@ func (r *Selector) SelectRoute(all []*restful.WebService, req *http.Request) (*r
 		return ws, nil, restful.NewError(http.StatusForbidden, "403: Forbidden")
 	}
 	info := request.InfoFrom(req.Context())
+	if err := r.unacceptable(all, req, route, info); err != nil {
+		return ws, nil, err
+	}
 	if !reads(pattern, info, req) {
-		if err := r.unacceptable(all, req, info); err != nil {
-			return ws, nil, err
-		}
 		return ws, refusing(status.NoResource()), nil
 	}
 	if !pattern.HasVerb(info.Verb) || info.Verb == "watch" && !pattern.IsWatch() && route.Metadata[web.MetadataWatch] != true {
@@ -128,19 +128,26 @@ func reads(p *request.Pattern, info *request.Info, req *http.Request) bool {
 	return p != nil && p.Reads(info, req.URL.Path)
 }
 
-// unacceptable returns an error for a request whose own route produces nothing that the client accepts, so that another one was chosen:
-// the paths of some lists look like those of sub-resources.
-func (r *Selector) unacceptable(all []*restful.WebService, req *http.Request, info *request.Info) error {
-	if len(req.Header["Accept"]) == 0 {
+// unacceptable returns an error for a request whose path has a route that produces nothing that the client accepts, so that another one was
+// chosen: a path means one thing, whatever types are asked for. Routes of any kind, and those of sub-resources, match many paths.
+func (r *Selector) unacceptable(all []*restful.WebService, req *http.Request, chosen *restful.Route, info *request.Info) error {
+	accept := req.Header["Accept"]
+	if req.Method == http.MethodGet && (takesJSON(accept) || r.isFound(chosen, req.URL.Path)) || len(accept) == 0 {
 		return nil
 	}
 	open := *req
 	open.Header = req.Header.Clone()
 	open.Header.Del("Accept")
-	if _, route, pattern, err := r.choose(all, &open); err == nil && reads(pattern, info, req) {
+	if _, route, pattern, err := r.choose(all, &open); err == nil && route.Path != chosen.Path && reads(pattern, info, req) {
 		return restful.NewError(http.StatusNotAcceptable, "406: Not Acceptable. "+availableTypes+strings.Join(route.Produces, ", "))
 	}
 	return nil
+}
+
+// isFound reports whether a route is the one of a path, whatever types are asked for.
+func (r *Selector) isFound(chosen *restful.Route, path string) bool {
+	_, found := r.find(path)
+	return found != nil && found.route.Path == chosen.Path
 }
 
 // refusing returns a route that answers with an error.

@@ -246,6 +246,7 @@ func TestARouteAnswersOnlyWhatWasAuthorized(t *testing.T) {
 	answer := web.Handle(func(*restful.Request) (any, error) { return "answered", nil })
 	ws.Route(ws.GET("/{resources}").To(answer).Metadata(web.MetadataWatch, true).Produces(restful.MIME_JSON, "text/event-stream"))
 	ws.Route(ws.GET("/{resources}/{name}").To(answer))
+	ws.Route(ws.GET("/pages").To(answer)) // of something else than the kind of that name
 	ws.Route(ws.GET("/namespaces/{namespace}/{resources}").To(answer))
 	ws.Route(ws.GET("/watch/{resources}/{name}").To(answer))
 	ws.Route(ws.GET("/{resources}/{name}/{subresource}").To(answer).Produces("*/*"))
@@ -263,6 +264,11 @@ func TestARouteAnswersOnlyWhatWasAuthorized(t *testing.T) {
 		"AWatchTheLongWay":              {"GET", "/kapis/apps/v1/deployments?watch=true", "application/json, */*", 200},
 		"AWatchWhereThereIsNone":        {"GET", "/kapis/apps/v1/namespaces/a/deployments?watch=true", "", 405},
 		"AListWhereThereIsNoWatch":      {"GET", "/kapis/apps/v1/namespaces/a/deployments", "", 200},
+		"AStream":                       {"GET", "/kapis/apps/v1/deployments?watch=true", "text/event-stream", 200},
+		"APage":                         {"GET", "/kapis/apps/v1/pages", "application/json, text/plain, */*", 200},
+		"AWatchOfPages":                 {"GET", "/kapis/apps/v1/pages?watch=true", "", 405},
+		"AStreamOfPages":                {"GET", "/kapis/apps/v1/pages?watch=true", "text/event-stream", 406},
+		"AStreamOfPagesOrJSON":          {"GET", "/kapis/apps/v1/pages?watch=true", "text/event-stream, application/json", 405},
 		"AWatchOfOne":                   {"GET", "/kapis/apps/v1/watch/deployments/a", "", 200},
 		"One":                           {"GET", "/kapis/apps/v1/deployments/a", "", 200},
 		"AStatusIsNoKind":               {"GET", "/kapis/apps/v1/namespaces/a/status", "", 404},

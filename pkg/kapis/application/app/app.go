@@ -70,13 +70,8 @@ func (h *Handler) createApp(r *restful.Request) (any, error) {
 	if err := h.edit(r, a, scope.Target(r), req); err != nil {
 		return nil, err
 	}
-	if a, err = scope.Apps.Create(h.Store, r, a); err != nil {
-		return nil, err
-	}
-	v, err := h.addVersion(r, a, p, req.Package)
+	a, v, err := h.makeReserved(r, a, p, req.Package)
 	if err != nil {
-		// What nobody can use is taken back; whatever fails here is what the application's author may delete.
-		_ = scope.Apps.Discard(h.Store, r, a)
 		return nil, err
 	}
 	out.AppID, out.VersionID = a.Name, v.Name
@@ -91,11 +86,15 @@ func (h *Handler) newToWorkspace(r *restful.Request, name string) error {
 	}
 	for _, a := range there {
 		if a.Annotations[v2.AnnotationOriginalName] == name && scope.WorkspaceOf(a.Labels) == scope.Target(r) {
-			return status.About(scope.Apps.Resource(), a.Name, status.Errorf(http.StatusConflict,
-				"the workspace has the application %s already, as %s: add a version to it", name, a.Name))
+			return thereAlready(name, a)
 		}
 	}
 	return nil
+}
+
+func thereAlready(name string, a *v2.Application) error {
+	return status.About(scope.Apps.Resource(), a.Name, status.Errorf(http.StatusConflict,
+		"the workspace has the application %s already, as %s: add a version to it", name, a.Name))
 }
 
 // edit changes what an application says of itself to what a request says; workspace is the one that it is of.

@@ -15,8 +15,10 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	"kapis.dev/ks-apiserver/pkg/appstore/file"
 	"kapis.dev/ks-apiserver/pkg/chart"
 	"kapis.dev/ks-apiserver/pkg/chart/charttest"
 	"kapis.dev/ks-apiserver/pkg/kapis/application/app"
@@ -56,6 +58,12 @@ func (f files) Delete(_ context.Context, name string) error {
 	delete(f, name)
 	return nil
 }
+
+func (f files) Reserve(context.Context, string, string) (file.Reservation, bool, error) {
+	return file.Reservation{}, true, nil
+}
+func (f files) Keep(context.Context, *file.Reservation, metav1.OwnerReference) error { return nil }
+func (f files) Release(context.Context, *file.Reservation) error                     { return nil }
 
 const png = "\x89PNG\r\n\x1a\n0000"
 

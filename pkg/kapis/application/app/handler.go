@@ -23,9 +23,10 @@ const (
 	readers = 2
 )
 
-// Files keeps packages and images. file.ConfigMaps is one.
+// Files keeps packages and images, and the names of uploads. file.ConfigMaps is one.
 type Files interface {
 	file.Store
+	file.Reservations
 	Labels(ctx context.Context, name string) (map[string]string, error)
 }
 

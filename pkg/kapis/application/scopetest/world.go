@@ -272,6 +272,13 @@ func (w *World) Set(plural, name, state string) {
 	o["metadata"].(map[string]any)["resourceVersion"] = fmt.Sprint(w.version)
 }
 
+// Remove removes an object at kube-apiserver, as somebody else would.
+func (w *World) Remove(plural, name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.live, plural+"/"+name)
+}
+
 // Writes returns the writes that kube-apiserver got since the last call: "METHOD plural/name".
 func (w *World) Writes() []string {
 	w.mu.Lock()
