@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -151,6 +152,41 @@ func TestAnApplicationIsUploadedReviewedAndDeleted(t *testing.T) {
 		author.must(t, http.StatusForbidden, http.MethodPost, theirs, body, header)
 		author.must(t, http.StatusForbidden, http.MethodPost, storeAPI+"/apps", body, header)
 		author.must(t, http.StatusRequestEntityTooLarge, http.MethodPost, own, strings.NewReader(strings.Repeat("x", 4<<20)))
+	})
+
+	step(t, "of uploads of one name at a moment one is made", func(t *testing.T) {
+		name := unique("race")
+		body, header := storeForm(t, storeChart(t, name, "1.0.0"), obj{})
+		answers, group := make([]reply, 8), errgroup.Group{}
+		for i := range answers {
+			group.Go(func() (err error) {
+				answers[i], err = author.do(t.Context(), http.MethodPost, own, body, header)
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		id := ""
+		for _, r := range answers {
+			switch {
+			case r.code == http.StatusOK && id == "":
+				id = decode[struct{ AppID string }](t, r.body).AppID
+			case r.code != http.StatusConflict && r.code != http.StatusServiceUnavailable: // packages are read two at a time
+				t.Errorf("%d %s", r.code, clip(r.body))
+			}
+		}
+		author.must(t, http.StatusOK, http.MethodDelete, own+"/"+id, nil)
+		isGone(t, storeKube+"/applications/"+id)
+		eventually(t, "the name is free again", func(ctx context.Context) error {
+			r, err := author.do(ctx, http.MethodPost, own, body, header)
+			if err == nil && r.code != http.StatusOK {
+				err = fmt.Errorf("%d %s", r.code, clip(r.body))
+			}
+			id = decode[struct{ AppID string }](t, r.body).AppID
+			return err
+		})
+		author.must(t, http.StatusOK, http.MethodDelete, own+"/"+id, nil)
 	})
 
 	step(t, "it is reviewed", func(t *testing.T) {
