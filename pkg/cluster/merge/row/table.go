@@ -84,6 +84,8 @@ func ColumnsOf(table string) (Columns, error) {
 		return Columns{}, err
 	case text == "" || text == "null":
 		return Columns{}, nil
+	case text[0] != '[':
+		return Columns{}, ErrFaulty
 	}
 	out := Columns{text: text}
 	for all := rawjson.Array(text); all.Next(); {
