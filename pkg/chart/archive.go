@@ -134,17 +134,20 @@ func (r *reader) entry(h *tar.Header) error {
 		r.seen[dir] = false
 	}
 	// A sparse file says a size without having it: what is read counts.
-	content, err := io.ReadAll(io.LimitReader(r.tar, MaxUnpacked-r.out.Size+1))
+	left := MaxUnpacked - r.out.Size + 1
+	// Room for what the header says, at once: a buffer that grows takes several times as much.
+	content := bytes.NewBuffer(make([]byte, 0, min(max(h.Size, 0), left)+bytes.MinRead))
+	_, err = content.ReadFrom(io.LimitReader(r.tar, left))
 	switch {
 	case errors.Is(err, errUnpacked):
 		return err
 	case err != nil:
 		return fmt.Errorf("the archive of the chart is broken in %.200q", name)
 	}
-	if r.out.Size += int64(len(content)); r.out.Size > MaxUnpacked {
+	if r.out.Size += int64(content.Len()); r.out.Size > MaxUnpacked {
 		return errUnpacked
 	}
-	r.out.Files = append(r.out.Files, File{Name: name, Data: slices.Clip(content)})
+	r.out.Files = append(r.out.Files, File{Name: name, Data: slices.Clip(content.Bytes())})
 	return nil
 }
 
