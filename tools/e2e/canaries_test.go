@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"kapis.dev/ks-apiserver/pkg/chart/charttest"
 )
 
 // canaryMark is in every value that is planted. It has neither a character that JSON escapes nor one that base64 makes + or / of.
@@ -64,6 +66,7 @@ func (c *canaries) known(class, value string) {
 
 // classes returns whose values are in a text.
 func (c *canaries) classes(text string) []string {
+	text += unpack(text)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out []string
@@ -132,8 +135,11 @@ func TestCanariesAreFoundInEveryForm(t *testing.T) {
 		"Plain": `{"a":"` + value + `"}`, "Base64": b64([]byte(value)), "Base64WithOneBefore": b64([]byte("a" + value + "b")),
 		"Base64WithTwoBefore": b64([]byte("ab" + value)),
 		"Twice":               b64([]byte("token: " + b64([]byte("key: "+value+"\n")))), "URL": base64.RawURLEncoding.EncodeToString([]byte("x" + value + "yz")),
-		"Hex":    hex.EncodeToString([]byte(value)),
-		"Binary": "\x00\x0c" + value + "\x1a",
+		"Hex":     hex.EncodeToString([]byte(value)),
+		"Binary":  "\x00\x0c" + value + "\x1a",
+		"Package": "\x00" + string(charttest.Pack(t, "x", map[string]string{"y": value})) + "\x1a", "PackageInBase64": b64(charttest.Pack(t, "x",
+			map[string]string{"y": value})),
+		"Record": `{"release":"` + b64([]byte(b64(charttest.Pack(t, "x", map[string]string{"y": value})))) + `"}`,
 	} {
 		if got := c.classes(text); !slices.Equal(got, []string{"planted"}) {
 			t.Errorf("%s: %v", name, got)

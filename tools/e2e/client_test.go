@@ -113,7 +113,7 @@ func (c caller) whenLoaded(ctx context.Context, method, path string, body any, h
 	for {
 		r, err := c.do(ctx, method, path, body, headers...)
 		if err != nil || r.code != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" ||
-			!strings.Contains(r.body, "first list is not complete yet") {
+			method != http.MethodHead && !strings.Contains(r.body, "first list is not complete yet") { // an answer to HEAD does not say
 			return r, err
 		}
 		select {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -133,7 +134,8 @@ func (w *contentWorld) within(k kind, own bool) map[string]string {
 		out["/workspaces/"+w.a.workspace+"/namespaces/"+w.b.namespace] = "/workspaces/A/namespaces/B"
 	}
 	if k.namespaced {
-		for name, namespace := range map[string]string{"A": w.a.namespace, "B": w.b.namespace, "system": systemNamespace} {
+		for name, namespace := range map[string]string{"A": w.a.namespace, "B": w.b.namespace, "system": systemNamespace,
+			"extension": "extension-" + w.one, "store": storeNamespace} {
 			out["/namespaces/"+namespace] = "/namespaces/" + name
 		}
 	}
@@ -148,8 +150,13 @@ func secretsOf(k kind) [][]string {
 	if paths := redaction.Hidden(k.GroupResource()); paths != nil {
 		return paths
 	}
-	if k.Group == "" && (k.Resource == "secrets" || k.Resource == "configmaps") {
+	switch k.GroupResource().String() {
+	case "secrets", "configmaps":
 		return [][]string{{"data"}, {"data", "key"}, {"binaryData"}, {"stringData"}}
+	case "applicationreleases.application.kubesphere.io":
+		return [][]string{{"spec", "values"}}
+	case "installplans.kubesphere.io":
+		return [][]string{{"spec", "config"}, {"spec", "clusterScheduling"}}
 	}
 	return nil
 }
@@ -186,8 +193,11 @@ func (w *contentWorld) contentQuestions() []contentQuestion {
 // askWhole asks for a kind with secrets in all ways, at all doors.
 func (w *contentWorld) askWhole(k kind, paths [][]string) []contentQuestion {
 	name := w.one
-	if k.Resource == "sessions" || k.Resource == "apikeys" {
+	switch k.Resource {
+	case "sessions", "apikeys":
 		name = w.names[k.Resource]
+	case "applicationreleases":
+		name = w.sold["b"]["application"]
 	}
 	var out []contentQuestion
 	ask := func(path, route string, list []form, one []form) {
@@ -270,10 +280,23 @@ func (w *contentWorld) askRoute(path string) []contentQuestion {
 			"user":          x.user, "username": x.user, "member": x.user, "workspacemember": x.user}
 	}
 	mine, others, planted := ids(w.a), ids(w.b), ids(w.a)
+	maps.Copy(mine, w.sold["a"])
+	maps.Copy(others, w.sold["b"])
+	maps.Copy(planted, w.sold["b"]) // which is not of the workspace in the path
+	for _, who := range []map[string]string{mine, others, planted} {
+		who["extensionversion"] = w.one + "-1.0.0"
+		if !strings.Contains(path, "/versions/{version}") {
+			who["version"] = "v1"
+		}
+	}
 	planted["user"], planted["username"], planted["namespace"], planted["cluster"] = w.one, w.one, systemNamespace, w.one
 	forms := []form{asked(""), asked("managedFields=true&limit=100"), asked("fields=.metadata,.spec,.data&facets=.spec,.data"), asked("includeObject=Object",
 		"Accept: application/json;as=Table;v=v1;g=meta.k8s.io"),
 		asked("", "Accept: application/yaml"), asked("watch=true&"+streamEnds, "Accept: text/event-stream"), asked("view=live&limit=100&" + streamEnds)}
+	if strings.Contains(path, "/application.kubesphere.io/") {
+		forms = append(forms, asked("cel=true&limit=100"), asked("q=content"), asked("facets=.spec.values,.metadata.annotations&limit=1"),
+			asked("sortBy=.spec.values"), asked("fields=.spec.values,.status"), asked("conditions=status%3Dpassed%7Cfailed%7Cdraft&limit=100"))
+	}
 	var out []contentQuestion
 	for _, who := range []map[string]string{mine, others, planted} {
 		full := parameter.ReplaceAllStringFunc(path, func(p string) string {

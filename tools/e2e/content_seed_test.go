@@ -24,17 +24,20 @@ type contentWorld struct {
 	*neighbours
 	*sweep
 	*canaries
-	hidden []kind // the kinds with fields that nobody is shown
+	hidden []kind          // the kinds with fields that nobody is shown
+	sold   map[string]sold // by whose it is: a or b
 }
 
 func newContentWorld(t *testing.T) *contentWorld {
 	t.Helper()
-	w := &contentWorld{newNeighbours(t, unique("content")), &sweep{routes: map[string][]string{}, names: map[string]string{}}, newCanaries(), nil}
+	w := &contentWorld{newNeighbours(t, unique("content")), &sweep{routes: map[string][]string{}, names: map[string]string{}}, newCanaries(), nil, nil}
 	w.plantObjects(t)
 	w.plantData(t, "a", w.a.namespace)
 	w.plantData(t, "b", w.b.namespace)
 	w.plantData(t, "system", systemNamespace)
 	w.plantConfigurations(t)
+	w.plantExtension(t)
+	w.sold = map[string]sold{"a": w.plantStore(t, "a", w.a), "b": w.plantStore(t, "b", w.b)}
 	w.readRoutes(t)
 	w.discover(t)
 	w.logIn(t)
@@ -90,8 +93,8 @@ func (w *contentWorld) plantObjects(t *testing.T) {
 			"kubeconfig": encoded("token: " + w.plant("hidden.clusters")), "token": w.plant("hidden.clusters")}}},
 		{"kubesphere.io/v1alpha1", "Repository", "repositories", obj{"url": "https://charts.example.com", "basicAuth": obj{"username": "x",
 			"password": w.plant("hidden.repositories")}}},
-		{"application.kubesphere.io/v2", "Repo", "repos", obj{"url": "https://charts.example.com", "credential": obj{"username": "x",
-			"password": w.plant("hidden.repos")}}},
+		{"application.kubesphere.io/v2", "Repo", "repos", obj{"url": "https://charts.example.com", "credential": obj{"username": w.plant("hidden.repos"),
+			"password": w.plant("hidden.repos"), "certFile": w.plant("hidden.repos"), "keyFile": w.plant("hidden.repos"), "caFile": w.plant("hidden.repos")}}},
 		{"session.kapis.dev/v1alpha1", "Factor", "factors", obj{"user": w.one, "recovery": []string{digits("hidden.factors", 64)},
 			"totp": obj{"secret": w.plant("hidden.factors"), "sealedAt": now, "confirmedAt": now}}},
 		{"session.kapis.dev/v1alpha1", "Lockout", "lockouts", obj{"user": w.one, "failures": []obj{{"key": digits("hidden.lockouts", 16), "count": 1,

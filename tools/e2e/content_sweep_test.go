@@ -29,7 +29,7 @@ const (
 // else fails, and so does a
 // line that nothing needs any more. In the end no log of either program has any of them, nor has an event or a metric.
 func TestNoAnswerShowsWhatIsHidden(t *testing.T) {
-	proves(t, "S3", "S57", "S64", "S78")
+	proves(t, "S3", "S57", "S64", "S78", "S80")
 	w, list := newContentWorld(t), readShownList(t)
 	begun, total := time.Now(), 0
 	for _, who := range w.everybody {
