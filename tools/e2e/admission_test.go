@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 )
 
@@ -230,14 +231,54 @@ func TestWhileTheWebhooksAreAwayNothingIsWritten(t *testing.T) { // S60
 	proves(t, "S60")
 	a, name := admin(t), unique("away")
 	role := encode(t, iamObject("GlobalRole", name, obj{"rules": managesRoles}))
-	awake := stopWebhooks(t)
-	defer awake()
-	for _, path := range []string{iamAPI + "/globalroles", "/kapis/iam.kubesphere.io/v1beta1/globalroles"} {
-		if r, err := a.do(t.Context(), http.MethodPost, path, role); err != nil || r.code < 400 {
-			t.Errorf("%s: %d %s %v", path, r.code, clip(r.body), err)
+	ns, there := newNamespace(t), unique("there")
+	a.create(t, iamAPI+"/globalroles", iamObject("GlobalRole", there, obj{"rules": managesRoles}))
+	a.create(t, storeKube+"/repos", obj{"apiVersion": "application.kubesphere.io/v2", "kind": "Repo", "metadata": obj{"name": there},
+		"spec": obj{"url": "https://charts.example.com"}})
+	writes := []call{
+		{method: http.MethodPost, path: "/kapis/iam.kubesphere.io/v1beta1/globalroles", body: role},
+		{method: http.MethodPatch, path: iamAPI + "/globalroles/" + there, body: obj{"metadata": obj{"annotations": obj{"a": "b"}}}},
+		{method: http.MethodPatch, path: storeKube + "/repos/" + there, body: obj{"spec": obj{"description": "x"}}},
+		{method: http.MethodDelete, path: iamAPI + "/globalroles/" + there},
+		{method: http.MethodPost, path: platformAPI + "/installplans", body: installPlan(name, "1.0.0", "", nil)},
+		{method: http.MethodPost, path: extensionsAPI + "/apiservices", body: extensionObject("APIService", name, obj{"group": name + ".example.com",
+			"version": "v1", "url": "http://127.0.0.1:9"})},
+		{method: http.MethodPost, path: "/api/v1/namespaces/" + ns + "/serviceaccounts", body: obj{"apiVersion": "v1", "kind": "ServiceAccount",
+			"metadata": obj{"name": name, "annotations": obj{"iam.kubesphere.io/role": "admin"}}}},
+	}
+	for _, k := range hostileTargets("nobody", name) {
+		if strings.HasPrefix(k.api, "iam.") || strings.HasPrefix(k.api, "tenant.") {
+			s := spot{target: k}
+			within := ""
+			if k.namespaced {
+				s.namespace, within = ns, "/namespaces/"+ns
+			}
+			writes = append(writes, call{method: http.MethodPost, path: k.path("/apis", within), body: s.body(name)})
 		}
 	}
-	a.must(t, http.StatusNotFound, http.MethodGet, iamAPI+"/globalroles/"+name, nil)
+	awake := stopWebhooks(t)
+	defer awake()
+	group := errgroup.Group{} // at once: each waits for the webhooks as long as kube-apiserver does
+	for _, c := range writes {
+		group.Go(func() error {
+			headers := []string{}
+			if c.method == http.MethodPatch {
+				headers = append(headers, asMerge)
+			}
+			r, err := a.do(t.Context(), c.method, c.path, c.body, headers...)
+			if err != nil || r.code < 400 || !strings.Contains(r.body, "webhook") {
+				t.Errorf("%s %s: %d %s %v", c.method, c.path, r.code, clip(r.body), err)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+	for _, c := range writes {
+		if path := c.path + "/" + name; c.method == http.MethodPost && !strings.HasPrefix(c.path, "/kapis/") {
+			a.must(t, http.StatusNotFound, http.MethodGet, path, nil)
+		}
+	}
+	a.must(t, http.StatusOK, http.MethodGet, iamAPI+"/globalroles/"+there, nil)
 	// What is not of rights goes on.
 	newNamespaceOf := unique("away")
 	a.create(t, "/api/v1/namespaces", obj{"apiVersion": "v1", "kind": "Namespace", "metadata": obj{"name": newNamespaceOf}})

@@ -95,7 +95,8 @@ func TestABodyThatGrowsIsRefused(t *testing.T) {
 	for _, b := range bodies {
 		for _, path := range []string{"/api/v1" + maps, "/kapi/v1" + maps, "/kapi/v1" + maps + "?dryRun=All", iamRoutes + "/users", iamRoutes +
 			"/clustermembers", iamRoutes + "/namespaces/" + p.ns + "/namespacemembers", older + "/git/verify",
-			"/kapis/iam.kubesphere.io/v1beta1/subjectaccessreviews", "/oauth/authenticate", "/oauth/token"} {
+			"/kapis/iam.kubesphere.io/v1beta1/subjectaccessreviews", storeAPI + "/apps", storeAPI + "/repos?validate=true", storeAPI + "/attachments",
+			"/oauth/authenticate", "/oauth/token"} {
 			headers := []string{"Content-Type: " + b.media}
 			if b.encoding != "" {
 				headers = append(headers, "Content-Encoding: "+b.encoding)

@@ -70,7 +70,7 @@ func asksElsewhere(ns, host string) []call {
 
 // What a tenant may have this server ask are container registries, Git servers and repositories of charts. Nothing of this machine and no metadata
 // service is reached by them, however it is written and whatever a name resolves to: the address is refused when it is dialled. (Addresses of identity
-// providers and of webhooks are set by those who run the platform; nothing dials a Cluster yet.)
+// providers, of webhooks and of Clusters are set by those who run the platform; those of extensions are X6.)
 func TestATenantReachesNothingOfThisMachine(t *testing.T) {
 	proves(t, "S20")
 	r, ns := recorded(t), newNamespace(t)

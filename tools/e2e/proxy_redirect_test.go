@@ -85,7 +85,7 @@ func certificateOf(t *testing.T, name string) (tls.Certificate, []byte) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// An aggregated API server, which is what an extension can be today, is told of the caller and nobody else, on upgraded connections too; it sends him nowhere.
+// An aggregated API server is told of the caller and nobody else, on upgraded connections too; it sends him nowhere.
 func TestAnAggregatedServerSeesTheCallerAndSendsHimNowhere(t *testing.T) {
 	proves(t, "S17", "S18")
 	p, group := newPassage(t), unique("aggregated")+".example.com"

@@ -8,14 +8,14 @@ var proxyRules = []rules.Rule{
 	{"S14", "no header that this server adds is dropped because a client lists it in Connection"},
 	{"S15", "after an upgrade that was refused, the connection ends, nothing that was sent after it reaches anybody, and no goroutine stays"},
 	{"S16", "an upgrade that is answered with a redirect or a success is a 502 without a Location"},
-	{"S17", "no redirect of a server after this one reaches a client, but kube-apiserver's to the same path with a slash; there are no extensions " +
-		"yet: kube-apiserver and aggregated API servers are held to it"},
-	{"S18", "an aggregated API server sees the caller and nobody else, on upgraded connections too; there are no extensions yet"},
+	{"S17", "no redirect of a server after this one, kube-apiserver, an aggregated API server or the backend of an extension, reaches a client, but " +
+		"kube-apiserver's to the same path with a slash, and those of a ReverseProxy within its own paths (X7)"},
+	{"S18", "an aggregated API server, and the backend of an extension, sees the caller and nobody else, on upgraded connections too"},
 	{"S19", "headers by which an authenticating proxy names people, of its own names and of the usual ones, come from nobody else and are never " +
 		"passed on"},
-	{"S20", "addresses that a tenant chooses, of container registries and Git servers, reach neither this machine nor a metadata service, whatever a " +
-		"name resolves to: they are refused when they are dialled"},
-	{"S21", "kube-apiserver, registries, Git servers and identity providers are sent nothing before their certificates were verified; members of a fleet: rules-fleet.md"},
+	{"S20", "addresses that a tenant chooses, of container registries, Git servers and repositories of charts, reach neither this machine nor a metadata " +
+		"service, whatever a name resolves to: they are refused when they are dialled"},
+	{"S21", "kube-apiserver, registries, Git servers, repositories of charts and identity providers are sent nothing before their certificates were verified; members of a fleet: rules-fleet.md"},
 	{"S22", "headers that carried identities and queries between clusters are nothing here, and a dry run is one however it is said; members of a fleet: rules-fleet.md"},
 	{"S23", "however a path is written it is authorized and sent on as one and the same, or refused"},
 	{"S24", "a request to upgrade has no body, length or expectation; and two lengths make no second request"},

@@ -16,6 +16,7 @@ var held = rules.Table{
 	Sections: []rules.Section{{Name: "Authorization, others' objects, escalation", Rules: []rules.Rule{
 		{"S1", "every route is refused to who has no role, or answers with his own part only; a new route that answers more fails"},
 		{"S2", "a watch, of one object too, shows nothing that a list would not"},
+		{"S80", "a path means one thing, whatever types are asked for: what its own route can't answer is 406, and no route of any kind takes its place"},
 		{"S3", "the right to read an object shows no password, token or kubeconfig in it, at any depth"},
 		{"S4", "the API group counts in every rule"},
 		{"S5", "a role on a resource called namespaces in another group is none on namespaces"},
@@ -62,7 +63,7 @@ var held = rules.Table{
 				"S72",
 				"a deletion of what gives rights is checked like any other write, on every path, in collections and by owners: nobody ends who is above him, and the last administrator stays",
 			},
-			{"S60", "while the webhooks are away nothing is written that they check, and nobody takes them away for long"},
+			{"S60", "while the webhooks are away nothing is written that they check of rights, extensions and where credentials go, and nobody takes them away for long"},
 			{"S66", "a credential that nobody may read is sent to no other address than it was written for, by any kind of write through any door"},
 		}}},
 }

@@ -99,6 +99,7 @@ func TestPagesOfOtherSitesOpenNoWebSocket(t *testing.T) {
 	for name, target := range map[string]string{"a watch": "/api/v1/watch" + maps, "a watch by parameter": "/api/v1" + maps + "?watch=true",
 		"a watch of ours": "/kapi/v1" + maps + "?watch=true",
 		"a live page":     kapis + maps + "?view=live&limit=1", "a terminal": "/api/v1/namespaces/" + p.ns + "/pods/p/exec?command=sh",
+		"a page's terminal": "/kapis/terminal.kubesphere.io/v1alpha2/namespaces/" + p.ns + "/pods/p/exec?container=c&shell=sh",
 		"another way to it": "/clusters/host/api/v1/namespaces/" + p.ns + "/pods/p/exec?command=sh"} {
 		t.Run(name, func(t *testing.T) {
 			for _, origin := range []string{"", "Origin: null", "Origin: https://evil.example", "Origin: http://" + host + ".evil.example",
@@ -169,7 +170,8 @@ func TestNothingThatAClientSendsIsMarkup(t *testing.T) {
 			"/oauth/login?error=" + url.QueryEscape(script), "/oauth/login/" + written, "/oauth/callback/" + written + "?error=" + url.QueryEscape(script) +
 				"&error_description=" + url.QueryEscape(script), "/oauth/logout?post_logout_redirect_uri=" + url.QueryEscape("javascript:"+script),
 			"/oauth/device?user_code=" + url.QueryEscape(script), "/healthz/" + written, "/readyz?verbose&exclude=" + url.QueryEscape(script), "/healthz",
-			"/version", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/" + written, "/dist/" + written, "/static/" + written,
+			"/version", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/" + written, "/dist/" + written, "/static/" + written, "/proxy/" + written,
+			storeAPI + "/apps/" + written, storeAPI + "/repos?conditions=" + url.QueryEscape(script), "/fleet/kapi/v1/" + written,
 			"/.well-known/openid-configuration", "/oauth/keys", "/oauth/userinfo", "/kapis/config.kubesphere.io/v1alpha2/configs/" + written,
 			"/kapis/static.kubesphere.io/v1alpha2/images/" + written,
 			"/api/v1/namespaces/" + p.ns + "/services/markup-by-a-backend/proxy/", "/api/v1" + maps + "/markup-by-a-backend", "/kapi/v1" + maps +

@@ -166,7 +166,8 @@ func table() []rules.Section {
 			{"S32", "one kind of token is not taken for another"},
 			{"S33", "another issuer's tokens are refused"},
 			{"S34", "no token is beyond revocation"},
-			{"S35", "what is random is random: of a million values none comes twice (TestAMillionOfWhatIsRandom)"},
+			{"S35", "what is random is random: of a million values none comes twice (TestAMillionOfWhatIsRandom), and user codes, which " +
+				"people type, no more often than by chance (TestAMillionUserCodes)"},
 			{"S36", "revocation holds on every replica, and survives a restart"},
 			{"S37", "disabled, deleted and made-again users are out"},
 		}},
