@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart/source"
 	"kapis.dev/ks-apiserver/pkg/config"
@@ -23,12 +24,13 @@ import (
 	"kapis.dev/ks-apiserver/pkg/version"
 )
 
-// catalogue returns the controllers of the catalogue of extensions, which the host of a fleet has.
+// catalogue returns the controllers of the catalogue of extensions, which the host of a fleet has; a member installs what its hub brings.
 func catalogue(cfg *config.Config, executor *helm.Executor) []controller {
+	from, needs := chartSource(cfg), append(catalogueKinds("ExtensionVersion", "InstallPlan"), extensionKinds()...)
 	if host(cfg) == "" {
-		return nil
+		return []controller{installs(cfg, executor, from, needs)}
 	}
-	from := chartSource(cfg)
+	needs = append(needs, append(catalogueKinds("Extension"), clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster"))...)
 	return []controller{
 		{repository.Name, catalogueKinds("Repository", "Extension", "ExtensionVersion", "InstallPlan"),
 			func(ctx context.Context, mgr manager.Manager) error { return repository.Setup(ctx, mgr, from) }},
@@ -39,14 +41,7 @@ func catalogue(cfg *config.Config, executor *helm.Executor) []controller {
 			}
 			return extensionversion.Setup(ctx, mgr, charts(from, kube))
 		}},
-		{installplan.Name, append(catalogueKinds("Extension", "ExtensionVersion", "InstallPlan"), extensionKinds()...),
-			func(ctx context.Context, mgr manager.Manager) error {
-				kube, err := kubernetes.NewForConfig(mgr.GetConfig())
-				if err != nil {
-					return err
-				}
-				return installplan.Setup(ctx, mgr, installation(cfg, executor, charts(from, kube)))
-			}},
+		installs(cfg, executor, from, needs),
 		{controllercatalogue.ExtensionName, catalogueKinds("Extension", "ExtensionVersion", "InstallPlan"),
 			func(ctx context.Context, mgr manager.Manager) error {
 				kube, err := kubernetes.NewForConfig(mgr.GetConfig())
@@ -59,6 +54,17 @@ func catalogue(cfg *config.Config, executor *helm.Executor) []controller {
 			}},
 		{controllercatalogue.CategoryName, catalogueKinds("Category", "Extension"), controllercatalogue.SetupCategories},
 	}
+}
+
+// installs returns the controller of InstallPlans.
+func installs(cfg *config.Config, executor *helm.Executor, from *source.Client, needs []schema.GroupVersionKind) controller {
+	return controller{installplan.Name, needs, func(ctx context.Context, mgr manager.Manager) error {
+		kube, err := kubernetes.NewForConfig(mgr.GetConfig())
+		if err != nil {
+			return err
+		}
+		return installplan.Setup(ctx, mgr, installation(cfg, executor, charts(from, kube)))
+	}}
 }
 
 func chartSource(cfg *config.Config) *source.Client {

@@ -25,16 +25,20 @@ import (
 	"k8s.io/client-go/rest"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	kubespherev1alpha1 "kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/apiserver/fleetlist"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/certificate"
+	"kapis.dev/ks-apiserver/pkg/chart/source"
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/agent"
 	"kapis.dev/ks-apiserver/pkg/cluster/deployment"
 	"kapis.dev/ks-apiserver/pkg/cluster/direct"
+	"kapis.dev/ks-apiserver/pkg/cluster/extensionsync"
 	"kapis.dev/ks-apiserver/pkg/cluster/fleetsync"
 	"kapis.dev/ks-apiserver/pkg/cluster/hub"
 	"kapis.dev/ks-apiserver/pkg/cluster/lite"
+	"kapis.dev/ks-apiserver/pkg/egress"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/tenant"
@@ -104,7 +108,14 @@ func NewHub(ctx context.Context, o Options, held Grants, bound tenant.Membership
 		caches: o.Caches, host: o.Host, Asked: fleetlist.NewAsked()}
 	h.Hub = hub.New(hub.Options{Clusters: objects.Resource(ClustersKind), Authority: authority, UID: uid, Host: o.Host, Now: time.Now,
 		Leases: o.Client.CoordinationV1().Leases(o.Namespace), Drain: o.Drain})
-	h.Members.Follow = (&fleetsync.Syncer{Source: h.source, Known: h.known, Hub: uid, Current: h.Members.ByUID}).Follow
+	syncer := &fleetsync.Syncer{Source: h.source, Known: h.known, Hub: uid, Current: h.Members.ByUID}
+	extensions := &extensionsync.Hub{Caches: o.Caches, UID: uid, Current: h.Members.ByUID, Now: time.Now,
+		Charts: &source.Loader{Client: source.New(egress.Options{AllowLoopback: o.AllowLoopback}), Objects: source.Kube{Client: o.Client}},
+		Plans:  objects.Resource(kubespherev1alpha1.SchemeGroupVersion.WithResource("installplans"))}
+	h.Members.Follow = func(ctx context.Context, m *cluster.Member) {
+		go extensions.Follow(ctx, m)
+		syncer.Follow(ctx, m)
+	}
 	h.dialing = &direct.Dialing{Members: h.Members, Hub: uid, Admit: h.Invited, Failed: h.Failed, Replace: h.ReplaceKubeconfig,
 		Transport: dialed(o.AllowLoopback), Endpoint: toEndpoints(o.AllowLoopback)}
 	h.dialing.Host, h.dialing.Installed, h.dialing.Software = o.Host, h.Acted, func() ([]byte, error) {
@@ -291,12 +302,12 @@ func ofMember(ctx context.Context, o Options, kubernetesVersion string, handler 
 	if err != nil {
 		return agent.Options{}, err
 	}
-	sync, err := newSyncMember(o, kubernetesVersion)
+	handler, err = ofHub(o, kubernetesVersion, handler)
 	if err != nil {
 		return agent.Options{}, err
 	}
 	return agent.Options{Secrets: o.Client.CoreV1().Secrets(o.Namespace), UID: uid, KubernetesVersion: kubernetesVersion,
-		Version: version.Get().GitVersion, Handler: ofHub(sync, handler), Drain: o.Drain, Now: time.Now}, nil
+		Version: version.Get().GitVersion, Handler: handler, Drain: o.Drain, Now: time.Now}, nil
 }
 
 // NewGuest returns what makes this cluster a member of the fleet of a hub that invites it, whose requests handler answers.

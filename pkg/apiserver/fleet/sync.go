@@ -16,23 +16,36 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/cluster"
+	"kapis.dev/ks-apiserver/pkg/cluster/extensionsync"
 	"kapis.dev/ks-apiserver/pkg/cluster/fleetsync"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 	"kapis.dev/ks-apiserver/pkg/version"
 )
 
-// newSyncMember returns what keeps in this member what its hub wants there.
-func newSyncMember(o Options, kubernetesVersion string) (*fleetsync.Member, error) {
+// ofHub answers what a hub asks for itself, and leaves the requests of users to next. Nothing else reaches it than what came over a link.
+func ofHub(o Options, kubernetesVersion string, next http.Handler) (http.Handler, error) {
 	c := rest.CopyConfig(o.Cluster)
-	c.Impersonate = rest.ImpersonationConfig{UserName: fleetsync.HubUser}
+	c.Impersonate = rest.ImpersonationConfig{UserName: clusterv1alpha1.HubUser}
 	c.QPS = -1 // the hub asks in turn
 	objects, err := dynamic.NewForConfig(c)
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the hub: %w", err)
 	}
-	return &fleetsync.Member{Objects: objects, Bound: (&bound{caches: o.Caches}).now, About: about(o.Caches, kubernetesVersion)}, nil
+	sync := &fleetsync.Member{Objects: objects, Bound: (&bound{caches: o.Caches}).now, About: about(o.Caches, kubernetesVersion)}
+	extensions := &extensionsync.Member{Objects: objects, Namespace: o.Namespace}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case fleetsync.Owns(r.URL.Path):
+			sync.ServeHTTP(w, r)
+		case extensionsync.Owns(r.URL.Path):
+			extensions.ServeHTTP(w, r)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	}), nil
 }
 
 // about returns what a hub is told of this cluster.
@@ -46,17 +59,6 @@ func about(caches fleetsync.Snapshots, kubernetesVersion string) func(context.Co
 		a.SetNodes(nodes)
 		return a, nil
 	}
-}
-
-// ofHub answers what a hub asks for itself, and leaves the requests of users to next. Nothing else reaches it than what came over a link.
-func ofHub(sync *fleetsync.Member, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if fleetsync.Owns(r.URL.Path) {
-			sync.ServeHTTP(w, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // ownBindings are the kinds of bindings that a member has of its own.

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/cluster"
@@ -21,10 +22,10 @@ const (
 	// PathAbout answers with a cluster.About.
 	PathAbout = "/fleet/about"
 	// HubUser is the name under which a member writes for its hub.
-	HubUser = "kapis:hub"
+	HubUser = clusterv1alpha1.HubUser
 
 	// LabelFleet is carried by what a hub keeps in a member: the UID of the hub's kube-system.
-	LabelFleet = "kapis.dev/fleet"
+	LabelFleet = clusterv1alpha1.LabelFleet
 	// annotationHash is the hash of what the hub sent.
 	annotationHash = "kapis.dev/fleet-hash"
 )

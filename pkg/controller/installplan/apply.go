@@ -154,7 +154,7 @@ func (r *Reconciler) helmRequest(extension, namespace string) (*helm.Request, er
 		return nil, err
 	}
 	return &helm.Request{
-		Name: extension, Namespace: namespace, Labels: map[string]string{v1alpha1.LabelExtension: extension},
+		Name: r.release(extension), Namespace: namespace, Labels: map[string]string{v1alpha1.LabelExtension: extension},
 		DropStatusOf: extensionsv1alpha1.GroupName, Cluster: connection,
 	}, nil
 }

@@ -18,8 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	extensionsv1alpha1 "kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/controller/grant"
@@ -53,6 +55,8 @@ type Options struct {
 	Settings Settings
 	// May is nil for kube-apiserver's own answer.
 	May grant.May
+	// Member says that this cluster is a member of a fleet: it installs what its hub has brought, and of that the part for members.
+	Member bool
 }
 
 // Setup adds the controller to mgr.
@@ -83,6 +87,10 @@ func Setup(_ context.Context, mgr manager.Manager, o Options) error {
 		Watches(&extensionsv1alpha1.ReverseProxy{}, ofExtension).
 		Watches(&extensionsv1alpha1.ExtensionEntry{}, ofExtension)
 	watchWorkloads(b, running, ofExtension)
+	if !o.Member {
+		b.Watches(&clusterv1alpha1.Cluster{}, handler.EnqueueRequestsFromMapFunc(agents{r}.concerned),
+			builder.WithPredicates(predicate.LabelChangedPredicate{}))
+	}
 	return b.Complete(r)
 }
 
@@ -122,10 +130,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.forget(req.Name)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	if r.Member && plan.Labels[clusterv1alpha1.LabelFleet] == "" { // nobody's who may have it installed
+		return reconcile.Result{}, nil
+	}
 	if err := r.revokeLeftovers(ctx, plan.Name); err != nil {
 		return reconcile.Result{}, err
 	}
 	w := &writer{client: r.Client, stored: plan.DeepCopy(), plan: plan}
+	if err := (agents{r}).place(ctx, plan); err != nil {
+		return reconcile.Result{}, err
+	}
 	var result reconcile.Result
 	var err error
 	switch {

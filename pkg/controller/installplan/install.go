@@ -16,6 +16,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart"
+	"kapis.dev/ks-apiserver/pkg/extension/permission"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
@@ -101,7 +102,7 @@ func (r *Reconciler) prepare(ctx context.Context, want *wanted) error {
 	if err != nil {
 		return chartBroken(err)
 	}
-	if want.values, err = hostValues(plan.Spec.Config, m, want.settings); err != nil {
+	if want.values, err = r.values(plan, m, want.settings); err != nil {
 		return waits(v1alpha1.ConditionInitialized, "InvalidConfig", "%v", err)
 	}
 	if err := r.namespace(ctx, plan.Name, want.namespace); err != nil {
@@ -181,7 +182,7 @@ func (r *Reconciler) find(ctx context.Context, plan *v1alpha1.InstallPlan, versi
 	if err != nil {
 		return nil, err
 	}
-	want := &wanted{plan: plan, version: v, namespace: namespaceOf(v), settings: &r.Settings}
+	want := &wanted{plan: plan, version: v, namespace: permission.NamespaceOf(v), settings: &r.Settings}
 	want.secretValues, err = r.secretValues(ctx, plan.Name, want.namespace)
 	return want, err
 }
@@ -196,7 +197,7 @@ func (r *Reconciler) readChart(ctx context.Context, want *wanted) (err error) {
 		return waitsFor(chartAgain, v1alpha1.ConditionInitialized, "ChartNotRead",
 			"the chart of %s can't be read; it is tried again. The ExtensionVersion says more", want.version.Name)
 	}
-	if want.request, want.archive, err = RequestOf(want.plan, want.version, want.raw); err != nil {
+	if want.request, want.archive, err = permission.RequestOf(want.plan, want.version, want.raw); err != nil {
 		return chartBroken(err)
 	}
 	return nil
@@ -241,7 +242,7 @@ func (r *Reconciler) operate(ctx context.Context, w *writer, want *wanted) (reco
 		state, condition, failed = v1alpha1.StateUpgrading, v1alpha1.ConditionUpgraded, v1alpha1.StateUpgradeFailed
 	}
 	enter(s, state, r.Now())
-	s.ReleaseName, s.TargetNamespace = w.plan.Name, want.namespace
+	s.ReleaseName, s.TargetNamespace = r.release(w.plan.Name), want.namespace
 	if err := w.write(ctx); err != nil {
 		return reconcile.Result{}, err
 	}

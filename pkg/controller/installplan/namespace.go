@@ -76,7 +76,7 @@ func (l *record) note(e helm.Event) {
 
 // writeLog keeps the log of the last operation in a ConfigMap.
 func (r *Reconciler) writeLog(ctx context.Context, namespace, extension string, l *record) error {
-	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: extension + "-log",
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: r.release(extension) + "-log",
 		Labels: map[string]string{v1alpha1.LabelExtension: extension}}, Data: map[string]string{keyLog: l.text.String()}}
 	err := r.Client.Create(ctx, m)
 	if apierrors.IsAlreadyExists(err) {

@@ -39,6 +39,10 @@ func (r *Reconciler) remove(ctx context.Context, w *writer) (reconcile.Result, e
 				strings.Join(needed, ", "))
 		}
 	}
+	if wait, err := (agents{r}).remove(ctx, plan, force); wait || err != nil {
+		enter(s, v1alpha1.StateUninstalling, r.Now())
+		return reconcile.Result{RequeueAfter: agentsAgain}, err
+	}
 	if s.TargetNamespace != "" {
 		if s.State != v1alpha1.StateUninstalling {
 			enter(s, v1alpha1.StateUninstalling, r.Now())

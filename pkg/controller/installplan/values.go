@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
@@ -31,17 +32,22 @@ type Settings struct {
 	Portal string
 }
 
-// hostValues returns the values of the release in the host, as YAML: those of the plan, and over them what makes a chart install its part
-// for the host and what the platform sets.
-func hostValues(config string, m *chart.Metadata, s *Settings) ([]byte, error) {
-	values, err := parseValues(config)
+// values returns the values of a release, as YAML: those of the plan, and over them what makes a chart install its part for this cluster,
+// and what the platform sets.
+func (r *Reconciler) values(plan *v1alpha1.InstallPlan, m *chart.Metadata, s *Settings) ([]byte, error) {
+	values, err := parseValues(plan.Spec.Config)
 	if err != nil {
 		return nil, err
 	}
-	set(values, true, "tags", tagExtension)
-	set(values, false, "tags", tagAgent)
+	here, elsewhere := tagExtension, tagAgent
+	if r.Member {
+		here, elsewhere = elsewhere, here
+		set(values, map[string]any{"name": plan.Annotations[v1alpha1.AnnotationAgentCluster], "role": "member"}, "global", "clusterInfo")
+	}
+	set(values, true, "tags", here)
+	set(values, false, "tags", elsewhere)
 	for _, d := range m.Dependencies {
-		if slices.Contains(d.Tags, tagAgent) {
+		if slices.Contains(d.Tags, elsewhere) && (!r.Member || !slices.Contains(d.Tags, here)) {
 			for _, condition := range strings.Split(d.Condition, ",") {
 				if path := strings.Split(strings.TrimSpace(condition), "."); path[0] != "" {
 					set(values, false, path...)
@@ -58,7 +64,7 @@ func hostValues(config string, m *chart.Metadata, s *Settings) ([]byte, error) {
 	if len(s.Ingress) > 0 {
 		set(values, maps.Clone(s.Ingress), "global", "extension", "ingress")
 	}
-	if s.Portal != "" {
+	if s.Portal != "" && !r.Member {
 		set(values, s.Portal, "global", "portal", "url")
 	}
 	out, err := yaml.Marshal(values)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,9 +15,12 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	webhook "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart"
 	"kapis.dev/ks-apiserver/pkg/extension/permission"
@@ -31,6 +35,9 @@ const (
 	chartWait = 5 * time.Second
 	maxConfig = 1 << 20
 )
+
+// stamps are the annotations that the webhook alone writes.
+var stamps = []string{v1alpha1.AnnotationApproved, v1alpha1.AnnotationApprovedBy, v1alpha1.AnnotationApprovedPlacement}
 
 // Webhook judges InstallPlans, and notes who approves what a chart may do: the writer of a plan, if that is a person who may. It notes it
 // for a new plan, for one whose content changes, and where the writer asks for it.
@@ -63,9 +70,17 @@ func (h *Webhook) Handle(ctx context.Context, req webhook.Request) webhook.Respo
 	for k, v := range plan.Annotations {
 		annotations[k] = v
 	}
+	writer, ofHub := req.UserInfo, req.UserInfo.Username == clusterv1alpha1.HubUser
+	if ofHub {
+		var err error
+		if writer, err = h.approver(ctx, plan); err != nil {
+			return webhook.Errored(http.StatusInternalServerError, err)
+		}
+	}
 	_, asked := annotations[v1alpha1.AnnotationApprove]
+	asked = asked || ofHub
 	delete(annotations, v1alpha1.AnnotationApprove)
-	for _, key := range []string{v1alpha1.AnnotationApproved, v1alpha1.AnnotationApprovedBy} { // whoever else writes them is not believed
+	for _, key := range stamps { // whoever else writes them is not believed
 		delete(annotations, key)
 		if stamp, ok := old.Annotations[key]; ok {
 			annotations[key] = stamp
@@ -74,7 +89,7 @@ func (h *Webhook) Handle(ctx context.Context, req webhook.Request) webhook.Respo
 	var warning string
 	if (changes || asked) && plan.DeletionTimestamp.IsZero() {
 		var err error
-		if warning, err = h.approve(ctx, req.UserInfo, plan, annotations); err != nil {
+		if warning, err = h.approve(ctx, writer, plan, annotations); err != nil {
 			return webhook.Errored(http.StatusInternalServerError, err)
 		}
 	}
@@ -93,8 +108,8 @@ func (h *Webhook) approve(ctx context.Context, u authenticationv1.UserInfo, plan
 		return fmt.Sprintf("nothing is approved yet, since %v: once it can be read, approve it by the annotation %s", err,
 			v1alpha1.AnnotationApprove), nil
 	}
-	stamp := request.Stamp()
-	if annotations[v1alpha1.AnnotationApproved] == stamp {
+	stamp, placement := request.Stamp(), permission.PlacementOf(&plan.Spec)
+	if annotations[v1alpha1.AnnotationApproved] == stamp && annotations[v1alpha1.AnnotationApprovedPlacement] == placement {
 		return "", nil
 	}
 	missing, err := h.Missing(ctx, u, plan.Name, request)
@@ -106,7 +121,27 @@ func (h *Webhook) approve(ctx context.Context, u authenticationv1.UserInfo, plan
 			request.Level(), listed(words(missing))), maxWarning), nil
 	}
 	annotations[v1alpha1.AnnotationApproved], annotations[v1alpha1.AnnotationApprovedBy] = stamp, u.Username
+	if annotations[v1alpha1.AnnotationApprovedPlacement] = placement; placement == "" {
+		delete(annotations, v1alpha1.AnnotationApprovedPlacement)
+	}
 	return "", nil
+}
+
+// approver returns the user who approved on the hub what the hub brings, as this cluster knows them; nobody where it knows no such user of
+// the fleet. What they may approve here is for the roles of this cluster to say.
+func (h *Webhook) approver(ctx context.Context, plan *v1alpha1.InstallPlan) (out authenticationv1.UserInfo, err error) {
+	name := plan.Annotations[v1alpha1.AnnotationFleetApprover]
+	if name == "" {
+		return out, nil
+	}
+	u := &iamv1beta1.User{}
+	if err := h.Client.Get(ctx, client.ObjectKey{Name: name}, u); err != nil {
+		return out, client.IgnoreNotFound(err)
+	}
+	if u.Labels[clusterv1alpha1.LabelFleet] == "" || u.Labels[clusterv1alpha1.LabelFleet] != plan.Labels[clusterv1alpha1.LabelFleet] {
+		return out, nil // a user of this cluster's own, who has approved nothing
+	}
+	return authenticationv1.UserInfo{Username: u.Name, Groups: append(slices.Clone(u.Spec.Groups), user.AllAuthenticated)}, nil
 }
 
 // maxWarning bounds a warning in bytes: kube-apiserver cuts longer ones.
@@ -125,7 +160,7 @@ func (h *Webhook) request(ctx context.Context, plan *v1alpha1.InstallPlan) (*per
 	if err != nil {
 		return nil, errors.New("the chart can't be read now")
 	}
-	request, _, err := RequestOf(plan, v, raw)
+	request, _, err := permission.RequestOf(plan, v, raw)
 	if err != nil {
 		return nil, fmt.Errorf("the chart is not valid: %w", err)
 	}

@@ -23,10 +23,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	extensionsv1alpha1 "kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart/charttest"
 	"kapis.dev/ks-apiserver/pkg/controller/installplan"
+	"kapis.dev/ks-apiserver/pkg/extension/permission"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
@@ -93,7 +96,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme,
-		extensionsv1alpha1.AddToScheme} {
+		extensionsv1alpha1.AddToScheme, clusterv1alpha1.AddToScheme, iamv1beta1.AddToScheme} {
 		if err := add(s); err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +161,7 @@ func (w *world) stamp(p *v1alpha1.InstallPlan, version string) string {
 	if err := w.client.Get(w.t.Context(), client.ObjectKey{Name: p.Name + "-" + version}, v); err != nil {
 		w.t.Fatal(err)
 	}
-	r, _, err := installplan.RequestOf(p, v, w.charts[v.Name])
+	r, _, err := permission.RequestOf(p, v, w.charts[v.Name])
 	if err != nil {
 		w.t.Fatal(err)
 	}

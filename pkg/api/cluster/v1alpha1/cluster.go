@@ -10,6 +10,14 @@ import (
 // HostCluster is the usual name of the cluster that this server itself runs in.
 const HostCluster = "host"
 
+// What a hub is in its members.
+const (
+	// HubUser is the name under which a member writes for its hub.
+	HubUser = "kapis:hub"
+	// LabelFleet is carried by what a hub keeps in a member: the UID of the hub's kube-system.
+	LabelFleet = "kapis.dev/fleet"
+)
+
 // Labels of a Cluster.
 const (
 	// LabelHostCluster marks the cluster that this server itself runs in; its value is empty.

@@ -1,14 +1,17 @@
 package v1alpha1
 
+import "encoding/json"
+
 // FinalizerInstallPlan keeps an InstallPlan until its releases are removed.
 const FinalizerInstallPlan = "kubesphere.io/installplan-protection"
 
 // Annotations of an InstallPlan.
 const (
-	// AnnotationApproved is the stamp of what an installation may do, as somebody approved it; AnnotationApprovedBy is who that was. Both
-	// are written by a webhook alone.
-	AnnotationApproved   = "kapis.dev/approved"
-	AnnotationApprovedBy = "kapis.dev/approved-by"
+	// AnnotationApproved is the stamp of what an installation may do, as somebody approved it; AnnotationApprovedBy is who that was, and
+	// AnnotationApprovedPlacement the digest of the clusters that they approved it for. All are written by a webhook alone.
+	AnnotationApproved          = "kapis.dev/approved"
+	AnnotationApprovedBy        = "kapis.dev/approved-by"
+	AnnotationApprovedPlacement = "kapis.dev/approved-placement"
 	// AnnotationApprove asks, with any value, for the approval by who writes it. It is not stored.
 	AnnotationApprove = "kapis.dev/approve"
 	// AnnotationRetry repeats, with each new value, an operation that failed, or one that succeeded.
@@ -25,6 +28,25 @@ const (
 	// AnnotationForceDelete lets a plan be deleted without hooks, and without waiting for anything: what is installed stays.
 	AnnotationForceDelete = "kubesphere.io/force-delete"
 )
+
+// Annotations of what a hub keeps in a member for the part of an extension there. An InstallPlan with the hub's label installs that part.
+const (
+	// AnnotationAgentCluster is, on an InstallPlan in a member, the member's name in the fleet.
+	AnnotationAgentCluster = "kapis.dev/agent-cluster"
+	// AnnotationFleetApprover is who approved on the hub. The member decides whether that person may approve here. The hub alone writes it.
+	AnnotationFleetApprover = "kapis.dev/fleet-approver"
+	// AnnotationFleetHash is the hash of what the hub wants.
+	AnnotationFleetHash = "kapis.dev/fleet-hash"
+	// AnnotationChartParts is, on an ExtensionVersion, how many ConfigMaps have its chart: their names are that of spec.chartDataRef
+	// with -0, -1 and so on.
+	AnnotationChartParts = "kapis.dev/chart-parts"
+	// AnnotationRemovedExtensions is, on a Cluster, a JSON array of the extensions whose plans are gone while it was away: their agents are
+	// removed when it is back.
+	AnnotationRemovedExtensions = "kapis.dev/removed-extensions"
+)
+
+// AgentRelease returns the name of the release of an extension in a member.
+func AgentRelease(extension string) string { return extension + "-agent" }
 
 // LabelValues names the extension whose values a Secret has, under the key SecretValues, in the namespace of the release. They are merged
 // over those of the InstallPlan.
@@ -54,3 +76,11 @@ const (
 	// ConditionUpgradeAvailable says that a plan with the strategy Automatic has not followed the recommended version, and why.
 	ConditionUpgradeAvailable = "UpgradeAvailable"
 )
+
+// RemovedExtensions returns the extensions that the annotations of a Cluster name as gone.
+func RemovedExtensions(annotations map[string]string) (out []string) {
+	if json.Unmarshal([]byte(annotations[AnnotationRemovedExtensions]), &out) != nil {
+		return nil
+	}
+	return out
+}

@@ -1,6 +1,11 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
 
 // UpgradeStrategy says who chooses the version.
 //
@@ -177,4 +182,18 @@ func (p *InstallPlan) Uses(extension, version string) bool {
 		}
 	}
 	return false
+}
+
+// PlacedOn reports whether the agent of an extension is to be in a cluster: one that the plan names, or, where it names none, one whose
+// labels it selects. A selector that can't be read selects nothing.
+func (p *InstallPlan) PlacedOn(cluster string, has map[string]string) bool {
+	if p.Spec.ClusterScheduling == nil || p.Spec.ClusterScheduling.Placement == nil || !p.DeletionTimestamp.IsZero() {
+		return false
+	}
+	of := p.Spec.ClusterScheduling.Placement
+	if len(of.Clusters) > 0 || of.ClusterSelector == nil {
+		return slices.Contains(of.Clusters, cluster)
+	}
+	selector, err := metav1.LabelSelectorAsSelector(of.ClusterSelector)
+	return err == nil && selector.Matches(labels.Set(has))
 }

@@ -1,4 +1,4 @@
-package installplan
+package permission
 
 import (
 	"crypto/sha256"
@@ -8,12 +8,11 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart"
-	"kapis.dev/ks-apiserver/pkg/extension/permission"
 )
 
 // RequestOf returns what the installation of a version by a plan may do, if it is approved: by its chart and by its values. A plan that
 // follows the recommended version is approved for every chart that asks for the same.
-func RequestOf(plan *v1alpha1.InstallPlan, version *v1alpha1.ExtensionVersion, raw []byte) (*permission.Request, *chart.Archive, error) {
+func RequestOf(plan *v1alpha1.InstallPlan, version *v1alpha1.ExtensionVersion, raw []byte) (*Request, *chart.Archive, error) {
 	archive, err := chart.Read(raw)
 	if err != nil {
 		return nil, nil, err
@@ -22,8 +21,8 @@ func RequestOf(plan *v1alpha1.InstallPlan, version *v1alpha1.ExtensionVersion, r
 	if err != nil {
 		return nil, nil, err
 	}
-	r := &permission.Request{
-		ClusterRules: asked.Cluster, Rules: asked.Namespace, Namespace: namespaceOf(version), Values: valuesDigest(&plan.Spec),
+	r := &Request{
+		ClusterRules: asked.Cluster, Rules: asked.Namespace, Namespace: NamespaceOf(version), Values: valuesDigest(&plan.Spec),
 	}
 	if plan.Spec.UpgradeStrategy != v1alpha1.UpgradeAutomatic {
 		r.Chart = chart.Digest(raw)
@@ -53,8 +52,22 @@ func valuesDigest(s *v1alpha1.InstallPlanSpec) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// namespaceOf returns the namespace of the release of a version.
-func namespaceOf(v *v1alpha1.ExtensionVersion) string {
+// PlacementOf returns the SHA-256 of where a plan wants agents, "" for nowhere. It is approved besides what they may do: another cluster is
+// one more in which the approver's word counts.
+func PlacementOf(s *v1alpha1.InstallPlanSpec) string {
+	if s.ClusterScheduling == nil || s.ClusterScheduling.Placement == nil {
+		return ""
+	}
+	text, err := json.Marshal(s.ClusterScheduling.Placement)
+	if err != nil { // texts have a JSON text
+		panic(fmt.Sprintf("encode a placement: %v", err))
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// NamespaceOf returns the namespace of the release of a version.
+func NamespaceOf(v *v1alpha1.ExtensionVersion) string {
 	if v.Spec.Namespace != "" {
 		return v.Spec.Namespace
 	}

@@ -1,0 +1,367 @@
+package extensionsync
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"sigs.k8s.io/yaml"
+
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/chart/charttest"
+	"kapis.dev/ks-apiserver/pkg/cluster"
+	"kapis.dev/ks-apiserver/pkg/cluster/link"
+	"kapis.dev/ks-apiserver/pkg/cluster/linktest"
+	"kapis.dev/ks-apiserver/pkg/extension/permission"
+	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
+	"kapis.dev/ks-apiserver/pkg/store"
+)
+
+const memberUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
+
+// kinds is a cluster that serves the kinds that a hub reads.
+type kinds struct{}
+
+func (kinds) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGroupList,
+	map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
+	groups, lists := &metav1.APIGroupList{}, map[schema.GroupVersion]*metav1.APIResourceList{}
+	for gv, plurals := range map[schema.GroupVersion][]string{
+		v1alpha1.SchemeGroupVersion: {"installplans", "extensionversions"}, clusterv1alpha1.SchemeGroupVersion: {"clusters"},
+	} {
+		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
+		groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: v, Versions: []metav1.GroupVersionForDiscovery{v}})
+		lists[gv] = &metav1.APIResourceList{}
+		for _, p := range plurals {
+			lists[gv].APIResources = append(lists[gv].APIResources, metav1.APIResource{Name: p, Kind: p, Verbs: metav1.Verbs{"get", "list", "watch"}})
+		}
+	}
+	return groups, lists, nil, nil
+}
+
+func (kinds) ServerResourcesForGroupVersionWithContext(context.Context, string) (*metav1.APIResourceList, error) {
+	return nil, nil
+}
+
+// charts has one chart, and counts how often it is read.
+type charts struct {
+	raw  []byte
+	read int
+	err  error
+}
+
+func (c *charts) Load(context.Context, *v1alpha1.ExtensionVersion) ([]byte, error) {
+	c.read++
+	return c.raw, c.err
+}
+
+// asked is what a member was asked.
+type asked struct {
+	path string
+	body []byte
+}
+
+// fleet is a hub with one plan, and a member that answers as it is told.
+type fleet struct {
+	*round
+	charts *charts
+	plans  *dynamicfake.FakeDynamicClient
+	report Report
+	asked  []asked
+	// refuses is the path that the member refuses.
+	refuses string
+}
+
+func packed(t *testing.T) []byte {
+	t.Helper()
+	return charttest.Pack(t, "chart", map[string]string{"Chart.yaml": "{apiVersion: v2, name: shop, version: 1.0.0}",
+		"permissions.yaml": "kind: Role\nrules: []\n"})
+}
+
+// newFleet returns a fleet whose plan is installed on the hub, and approved; change may make it something else.
+func newFleet(t *testing.T, removed string, change func(*v1alpha1.InstallPlan, *v1alpha1.ExtensionVersion)) *fleet {
+	t.Helper()
+	f := &fleet{charts: &charts{raw: packed(t)}}
+	v := &v1alpha1.ExtensionVersion{Spec: v1alpha1.ExtensionVersionSpec{Version: "1.0.0", InstallationMode: v1alpha1.InstallationMulticluster}}
+	v.Name, v.UID, v.ResourceVersion, v.Labels = "shop-1.0.0", "v", "1", map[string]string{v1alpha1.LabelExtension: "shop"}
+	p := &v1alpha1.InstallPlan{}
+	p.Name, p.UID, p.ResourceVersion = "shop", "p", "1"
+	p.APIVersion, p.Kind = v1alpha1.SchemeGroupVersion.String(), "InstallPlan"
+	p.Spec = v1alpha1.InstallPlanSpec{Extension: v1alpha1.ExtensionRef{Name: "shop", Version: "1.0.0"}, Enabled: true, Config: "a: {b: 1, c: [1]}\n",
+		ClusterScheduling: &v1alpha1.ClusterScheduling{Placement: &v1alpha1.Placement{Clusters: []string{"m1"}},
+			Overrides: map[string]string{"m1": "a: {c: [2]}", "m2": "password: other"}}}
+	p.Status.Version = "1.0.0"
+	request, _, err := permission.RequestOf(p, v, f.charts.raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Annotations = map[string]string{v1alpha1.AnnotationApproved: request.Stamp(), v1alpha1.AnnotationApprovedBy: "ann",
+		v1alpha1.AnnotationApprovedPlacement: permission.PlacementOf(&p.Spec)}
+	if change != nil {
+		change(p, v)
+	}
+	c := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "m1", UID: memberUID, ResourceVersion: "1", Labels: map[string]string{"zone": "a"}},
+		Spec: clusterv1alpha1.ClusterSpec{Enable: true}}
+	if removed != "" {
+		c.Annotations = map[string]string{v1alpha1.AnnotationRemovedExtensions: removed}
+	}
+	by := linktest.NewAuthority(t)
+	members := &cluster.Members{Identity: by.Hub(t), Host: "host", Now: time.Now}
+	members.Set(&store.Object{Name: "m1", Raw: []byte(text(t, c))})
+	hub, member := linktest.Pair(t)
+	go func() {
+		_ = (&link.Handler{Identity: by.Member(t, memberUID), Handler: f}).Serve(t.Context(), member, 0)
+	}()
+	opened := make(chan struct{})
+	go func() { _ = members.Serve(t.Context(), hub, memberUID, func() { close(opened) }) }()
+	<-opened
+	s := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	f.plans = dynamicfake.NewSimpleDynamicClient(s, p)
+	h := &Hub{Charts: f.charts, UID: "u-hub", Current: members.ByUID, Now: time.Now, Plans: f.plans.Resource(plansKind),
+		Caches: kapistest.NewStoreOf(t, kinds{}, map[string][]string{"/apis/kubesphere.io/v1alpha1/installplans": {text(t, p)},
+			"/apis/kubesphere.io/v1alpha1/extensionversions": {text(t, v)},
+			"/apis/cluster.kubesphere.io/v1alpha1/clusters":  {text(t, c)}})}
+	f.round = &round{Hub: h, uid: memberUID, refused: map[string]refused{}}
+	return f
+}
+
+func text(t *testing.T, o any) string {
+	t.Helper()
+	raw, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// ServeHTTP answers as a member. The hub asks in turn.
+func (f *fleet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	raw := make([]byte, 0, 1024)
+	buf := make([]byte, 1024)
+	for {
+		n, err := r.Body.Read(buf)
+		raw = append(raw, buf[:n]...)
+		if err != nil {
+			break
+		}
+	}
+	f.asked = append(f.asked, asked{r.URL.Path, raw})
+	if r.URL.Path == f.refuses {
+		w.WriteHeader(http.StatusConflict)
+		_, _ = w.Write([]byte(`{"message":"this cluster has one of its own"}`))
+		return
+	}
+	if err := json.NewEncoder(w).Encode(f.report); err != nil {
+		panic(err)
+	}
+}
+
+// once runs one round, and returns what the member was asked.
+func (f *fleet) once(t *testing.T) (paths []string) {
+	t.Helper()
+	f.asked = nil
+	if _, err := f.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range f.asked {
+		paths = append(paths, a.path)
+	}
+	return paths
+}
+
+// entry returns what the plan says of the member.
+func (f *fleet) entry(t *testing.T) (out v1alpha1.InstallationStatus, found bool) {
+	t.Helper()
+	o, err := f.Plans.Get(t.Context(), "shop", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &v1alpha1.InstallPlan{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, p); err != nil {
+		t.Fatal(err)
+	}
+	out, found = p.Status.ClusterSchedulingStatuses["m1"]
+	return out, found
+}
+
+func removedIn(t *testing.T, a asked) []string {
+	t.Helper()
+	s := &State{}
+	if err := json.Unmarshal(a.body, s); err != nil {
+		t.Fatal(err)
+	}
+	return s.Remove
+}
+
+// X18: a member gets the chart once, and the values of its own; what another one has is not sent to it.
+func TestAMemberIsSentWhatWasApproved(t *testing.T) {
+	f := newFleet(t, "", nil)
+	if got := f.once(t); !slices.Equal(got, []string{PathState, PathChart, PathAgent}) {
+		t.Fatalf("it was asked %q", got)
+	}
+	a := &Agent{}
+	if err := json.Unmarshal(f.asked[2].body, a); err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]any{}
+	if err := yaml.Unmarshal([]byte(a.Config), &values); err != nil {
+		t.Fatal(err)
+	}
+	if got := text(t, values); got != `{"a":{"b":1,"c":[2]}}` || a.Approver != "ann" || a.Cluster != "m1" || !a.Enabled {
+		t.Errorf("it gets %s, %+v", got, a)
+	}
+	if strings.Contains(string(f.asked[2].body), "password") {
+		t.Error("it gets the values of another member")
+	}
+	if e, ok := f.entry(t); !ok || e.State != v1alpha1.StatePreparing {
+		t.Errorf("the plan says %+v, %v", e, ok)
+	}
+	f.report = Report{Charts: []string{a.Version.Digest}, Agents: map[string]Installed{"shop": {Hash: a.Hash, Status: v1alpha1.InstallationStatus{
+		State: v1alpha1.StateInstalled, Version: "1.0.0", Conditions: []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Ready"}}}}}}
+	read := f.charts.read
+	if got := f.once(t); !slices.Equal(got, []string{PathState}) || f.charts.read != read {
+		t.Errorf("a settled member was asked %q, and the chart read %d times more", got, f.charts.read-read)
+	}
+	if e, _ := f.entry(t); e.State != v1alpha1.StateInstalled || e.Version != "1.0.0" {
+		t.Errorf("the plan says %+v", e)
+	}
+}
+
+// X18: what is not approved, not installed on the hub or can't be read is not sent, and takes nothing away that is there.
+func TestWhatIsNotApprovedIsHeld(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha1.InstallPlan, *v1alpha1.ExtensionVersion){
+		"OtherValues": func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) { p.Spec.Config = "a: 2" },
+		"OtherOverride": func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) {
+			p.Spec.ClusterScheduling.Overrides["m1"] = "a: 2"
+		},
+		"OtherPlacement": func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) {
+			p.Spec.ClusterScheduling.Placement.Clusters = []string{"m1", "m2"}
+		},
+		"NoApproval":       func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) { p.Annotations = nil },
+		"NotInstalled":     func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) { p.Status.Version = "" },
+		"VersionGone":      func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) { p.Status.Version = "0.9.0" },
+		"AnotherNamespace": func(_ *v1alpha1.InstallPlan, v *v1alpha1.ExtensionVersion) { v.Spec.Namespace = "kube-system" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, "", change)
+			f.report.Agents = map[string]Installed{"shop": {Hash: "before"}}
+			f.once(t)
+			if got := f.once(t); !slices.Equal(got, []string{PathState}) || removedIn(t, f.asked[0]) != nil {
+				t.Errorf("it was asked %q: %s", got, f.asked[0].body)
+			}
+		})
+	}
+	t.Run("TheRepositoryIsAway", func(t *testing.T) {
+		f := newFleet(t, "", nil)
+		f.charts.err = errors.New("it is away")
+		f.once(t)
+		if got := f.once(t); !slices.Equal(got, []string{PathState}) || f.charts.read != 1 {
+			t.Errorf("it was asked %q, and the chart read %d times", got, f.charts.read)
+		}
+	})
+}
+
+// X27: an agent goes where the plan says so, or was seen to end; what a hub merely does not know stays.
+func TestWhatAHubDoesNotKnowStays(t *testing.T) {
+	unplaced := func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) {
+		p.Spec.ClusterScheduling.Placement.Clusters = []string{"m2"}
+	}
+	for name, x := range map[string]struct {
+		change  func(*v1alpha1.InstallPlan, *v1alpha1.ExtensionVersion)
+		has     string
+		removed string
+		want    []string
+	}{
+		"Unplaced": {unplaced, "shop", "", []string{"shop"}},
+		"Leaving": {func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) {
+			p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+			p.Finalizers = []string{v1alpha1.FinalizerInstallPlan}
+		}, "shop", "", []string{"shop"}},
+		"OfTheHubAlone": {func(_ *v1alpha1.InstallPlan, v *v1alpha1.ExtensionVersion) {
+			v.Spec.InstallationMode = v1alpha1.InstallationHostOnly
+		}, "shop", "", []string{"shop"}},
+		"Unknown":       {nil, "lost", "", nil},
+		"Recorded":      {nil, "lost", `["lost"]`, []string{"lost"}},
+		"OtherRecorded": {nil, "lost", `["other"]`, nil},
+		"Malformed":     {nil, "lost", `lost`, nil},
+		"PlacedAgain":   {nil, "shop", `["shop"]`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, x.removed, func(p *v1alpha1.InstallPlan, v *v1alpha1.ExtensionVersion) {
+				p.Status.ClusterSchedulingStatuses = map[string]v1alpha1.InstallationStatus{"m1": {State: v1alpha1.StateInstalled}}
+				if x.change != nil {
+					x.change(p, v)
+				}
+			})
+			f.report.Agents = map[string]Installed{x.has: {Hash: "h"}}
+			f.once(t)
+			f.once(t)
+			if got := removedIn(t, f.asked[0]); !slices.Equal(got, x.want) {
+				t.Errorf("it is told to remove %q, want %q", got, x.want)
+			}
+			if x.change == nil {
+				return
+			}
+			f.report.Agents = nil
+			f.once(t)
+			if e, found := f.entry(t); found {
+				t.Errorf("the plan still says %+v", e)
+			}
+		})
+	}
+}
+
+// X27: a member that refuses, or lies, harms nothing but what is said of it.
+func TestWhatAMemberSaysIsBounded(t *testing.T) {
+	f := newFleet(t, "", nil)
+	f.refuses = PathAgent
+	f.once(t)
+	e, _ := f.entry(t)
+	if c := meta.FindStatusCondition(e.Conditions, v1alpha1.ConditionInitialized); c == nil || !strings.Contains(c.Message, "one of its own") {
+		t.Errorf("the plan says %+v", e)
+	}
+	if got := f.once(t); !slices.Equal(got, []string{PathState}) {
+		t.Errorf("it is asked again at once: %q", got)
+	}
+	long := strings.Repeat("é", 100_000)
+	s := v1alpha1.InstallationStatus{State: long, Version: long, ConfigHash: long, TargetNamespace: long, ReleaseName: long, JobName: "shown"}
+	for range 1000 {
+		s.Conditions = append(s.Conditions, metav1.Condition{Type: "Ready", Message: long})
+		s.StateHistory = append(s.StateHistory, v1alpha1.InstallationState{State: long})
+	}
+	got := bounded(&s)
+	if n := len(text(t, got)); n > 64<<10 || got.JobName != "" || len(got.StateHistory) > maxHistory {
+		t.Errorf("%d bytes are kept", n)
+	}
+}
+
+// X18: an override replaces what it names, and no error quotes a value.
+func TestOverridesAreMerged(t *testing.T) {
+	for _, x := range []struct{ config, override, want string }{
+		{"a: 1", "", `{"a":1}`}, {"", "a: 1", `{"a":1}`}, {"a: {b: 1, c: 2}", "a: {c: 3}", `{"a":{"b":1,"c":3}}`},
+		{"a: {b: 1}", "a: 1", `{"a":1}`}, {"a: 1", "a: {b: 1}", `{"a":{"b":1}}`}, {"a: [1, 2]", "a: [3]", `{"a":[3]}`}, {"a: 1", "a: null", `{"a":null}`},
+		{"null", "a: 1", `{"a":1}`},
+	} {
+		got, err := valuesOf(x.config, x.override)
+		values := map[string]any{}
+		if err != nil || yaml.Unmarshal([]byte(got), &values) != nil || text(t, values) != x.want {
+			t.Errorf("%q and %q: %q, %v, want %s", x.config, x.override, got, err, x.want)
+		}
+	}
+	if _, err := valuesOf("a: 1", "secret: [hunter2"); err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("%v", err)
+	}
+}

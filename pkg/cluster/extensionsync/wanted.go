@@ -1,0 +1,227 @@
+package extensionsync
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/chart"
+	"kapis.dev/ks-apiserver/pkg/cluster"
+	"kapis.dev/ks-apiserver/pkg/extension/permission"
+	"kapis.dev/ks-apiserver/pkg/store/index"
+)
+
+const (
+	// chartWait bounds the time to read a chart, and judgeAgain is when one that could not be read is read again.
+	chartWait  = time.Minute
+	judgeAgain = time.Minute
+)
+
+// plans returns the plans that have, or had, agents.
+func (h *Hub) plans(ctx context.Context) (out []*v1alpha1.InstallPlan, err error) {
+	snap, err := h.Caches.Snapshot(ctx, plansKind)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the InstallPlans: %w", err)
+	}
+	snap.ByName(index.All()).Walk(0, false, func(ref *index.Ref) bool {
+		p := &v1alpha1.InstallPlan{}
+		if err = json.Unmarshal([]byte(snap.Record(ref).JSON.String()), p); err != nil {
+			err = fmt.Errorf("read the InstallPlan %s: %w", ref.Name, err)
+			return false
+		}
+		if p.Spec.ClusterScheduling != nil || len(p.Status.ClusterSchedulingStatuses) > 0 {
+			out = append(out, p)
+		}
+		return true
+	})
+	h.forget(out)
+	return out, err
+}
+
+// forget forgets the charts of plans that are gone.
+func (h *Hub) forget(plans []*v1alpha1.InstallPlan) {
+	names := map[string]bool{}
+	for _, p := range plans {
+		names[p.Name] = true
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	maps.DeleteFunc(h.judged, func(name string, _ *judged) bool { return !names[name] })
+}
+
+// gone returns the extensions whose plans ended while a member was away.
+func (h *Hub) gone(ctx context.Context, m *cluster.Member) []string {
+	snap, err := h.Caches.Snapshot(ctx, clusterv1alpha1.SchemeGroupVersion.WithResource("clusters"))
+	if err != nil {
+		return nil
+	}
+	record, found := snap.Get("", m.Name)
+	if !found {
+		return nil
+	}
+	var o metav1.PartialObjectMetadata
+	if json.Unmarshal([]byte(record.JSON.String()), &o) != nil {
+		return nil
+	}
+	return v1alpha1.RemovedExtensions(o.Annotations)
+}
+
+func (h *Hub) recorded(ctx context.Context, m *cluster.Member) bool { return len(h.gone(ctx, m)) > 0 }
+
+// wanted returns the agent that a member is to have by a plan, nil for none. Hold says that the member keeps what it has: the plan has one
+// there, and what it asks for now is not approved, not installed on the hub, or can't be read.
+func (h *Hub) wanted(ctx context.Context, m *cluster.Member, p *v1alpha1.InstallPlan) (want *Agent, hold bool) {
+	if !p.PlacedOn(m.Name, m.Labels) {
+		return nil, false
+	}
+	version := &v1alpha1.ExtensionVersion{}
+	snap, err := h.Caches.Snapshot(ctx, versionsKind)
+	if p.Status.Version == "" || err != nil {
+		return nil, true
+	}
+	record, found := snap.Get("", v1alpha1.ExtensionVersionName(p.Name, p.Status.Version))
+	if !found || json.Unmarshal([]byte(record.JSON.String()), version) != nil {
+		return nil, true
+	}
+	if version.Spec.InstallationMode != v1alpha1.InstallationMulticluster {
+		return nil, false
+	}
+	of, err := h.judge(ctx, p, version)
+	if err != nil {
+		return nil, true
+	}
+	config, err := valuesOf(p.Spec.Config, p.Spec.ClusterScheduling.Overrides[m.Name])
+	if err != nil {
+		return nil, true
+	}
+	a := &Agent{Hub: h.UID, Extension: p.Name, Cluster: m.Name, Version: version.Spec, Enabled: p.Spec.Enabled, Config: config,
+		Approver: p.Annotations[v1alpha1.AnnotationApprovedBy], Retry: p.Annotations[v1alpha1.AnnotationRetry],
+		OnFailure: p.Annotations[v1alpha1.AnnotationOnFailure], Parts: of.parts}
+	a.Version.Digest, a.Version.Icon, a.Version.Screenshots = of.digest, "", nil
+	text, err := json.Marshal(a)
+	if err != nil { // texts have a JSON text
+		panic(fmt.Sprintf("encode an agent: %v", err))
+	}
+	sum := sha256.Sum256(text)
+	a.Hash = hex.EncodeToString(sum[:16])
+	return a, false
+}
+
+// judged is the chart of a plan, as far as it was approved.
+type judged struct {
+	sync.Mutex
+	key    string
+	digest string
+	parts  int
+	err    error
+	until  time.Time
+}
+
+var errNotApproved = errors.New("the chart with these values is not what was approved")
+
+// judge finds out whether what a plan asks for is what was approved on the hub. A chart is read once for what can change that.
+func (h *Hub) judge(ctx context.Context, p *v1alpha1.InstallPlan, v *v1alpha1.ExtensionVersion) (*judged, error) {
+	if p.Annotations[v1alpha1.AnnotationApprovedPlacement] != permission.PlacementOf(&p.Spec) {
+		return nil, errNotApproved
+	}
+	key, err := json.Marshal([]any{p.UID, p.Spec, p.Annotations[v1alpha1.AnnotationApproved], v.UID, v.Spec})
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	if h.judged == nil {
+		h.judged = map[string]*judged{}
+	}
+	j := h.judged[p.Name]
+	if j == nil {
+		j = &judged{}
+		h.judged[p.Name] = j
+	}
+	h.mu.Unlock()
+	j.Lock()
+	defer j.Unlock()
+	sum := sha256.Sum256(key)
+	if id := string(sum[:]); j.key != id || j.err != nil && !errors.Is(j.err, errNotApproved) && h.Now().After(j.until) {
+		j.key, j.until = id, h.Now().Add(judgeAgain)
+		j.digest, j.parts, j.err = h.approved(ctx, p, v)
+	}
+	return &judged{digest: j.digest, parts: j.parts}, j.err
+}
+
+func (h *Hub) approved(ctx context.Context, p *v1alpha1.InstallPlan, v *v1alpha1.ExtensionVersion) (digest string, n int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, chartWait)
+	defer cancel()
+	raw, err := h.Charts.Load(ctx, v)
+	if err != nil {
+		return "", 0, err
+	}
+	request, _, err := permission.RequestOf(p, v, raw)
+	if err != nil {
+		return "", 0, err
+	}
+	if p.Annotations[v1alpha1.AnnotationApproved] != request.Stamp() {
+		return "", 0, errNotApproved
+	}
+	return chart.Digest(raw), parts(len(raw)), nil
+}
+
+// sharedChart is a chart that is being sent: it is in memory once, to however many members it goes.
+type sharedChart struct {
+	sync.Mutex
+	users int
+	raw   []byte
+}
+
+// chart returns the chart of an agent, and what is to be called when it has been sent.
+func (h *Hub) chart(ctx context.Context, a *Agent) (raw []byte, done func(), err error) {
+	digest := a.Version.Digest
+	h.mu.Lock()
+	if h.sent == nil {
+		h.sent = map[string]*sharedChart{}
+	}
+	c := h.sent[digest]
+	if c == nil {
+		c = &sharedChart{}
+		h.sent[digest] = c
+	}
+	c.users++
+	h.mu.Unlock()
+	done = func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if c.users--; c.users == 0 {
+			delete(h.sent, digest)
+		}
+	}
+	c.Lock()
+	defer c.Unlock()
+	if c.raw == nil {
+		v := &v1alpha1.ExtensionVersion{Spec: a.Version}
+		loading, cancel := context.WithTimeout(ctx, chartWait)
+		defer cancel()
+		raw, err := h.Charts.Load(loading, v)
+		if err == nil && chart.Digest(raw) != digest {
+			err = errNotApproved
+		}
+		if err != nil {
+			done()
+			return nil, nil, fmt.Errorf("read the chart of %s %s: %w", a.Extension, a.Version.Version, err)
+		}
+		c.raw = raw
+	}
+	return c.raw, done, nil
+}
