@@ -25,7 +25,7 @@ func (r *Reconciler) apply(ctx context.Context, want *wanted, record *record) (*
 		return nil, err
 	}
 	var result *helm.Result
-	err = r.withRights(ctx, extension, want.namespace, o.rights, func() (err error) {
+	err = r.withRights(ctx, extension, o.rights, func() (err error) {
 		request := *o.request
 		// What the chart gives was judged as it was rendered first, and templates may render something else each time.
 		request.Operation, request.ID, request.GivesDigest = helm.Apply, want.id(), o.rendered.GivesDigest
@@ -100,7 +100,7 @@ func (r *Reconciler) renderLooking(ctx context.Context, want *wanted, request *h
 		if len(reads) == 0 {
 			err = run()
 		} else {
-			err = r.withRights(ctx, want.plan.Name, want.namespace, reads, run)
+			err = r.withRights(ctx, want.plan.Name, reads, run)
 		}
 		known := len(found)
 		if rendered != nil {
@@ -124,7 +124,7 @@ func (r *Reconciler) renderLooking(ctx context.Context, want *wanted, request *h
 }
 
 // withRights does something while the installer of an extension has rights.
-func (r *Reconciler) withRights(ctx context.Context, extension, namespace string, rights permission.Rights, do func() error) error {
+func (r *Reconciler) withRights(ctx context.Context, extension string, rights permission.Rights, do func() error) error {
 	// The end of ctx is no reason to leave rights behind.
 	defer func() {
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
@@ -140,7 +140,7 @@ func (r *Reconciler) withRights(ctx context.Context, extension, namespace string
 	if err != nil {
 		return err
 	}
-	if err := r.awaitRights(ctx, extension, namespace, given); err != nil {
+	if err := r.awaitRights(ctx, extension, given); err != nil {
 		return err
 	}
 	return do()
@@ -148,7 +148,7 @@ func (r *Reconciler) withRights(ctx context.Context, extension, namespace string
 
 // helmRequest returns a request for the release of an extension, with what all operations have.
 func (r *Reconciler) helmRequest(extension, namespace string) (*helm.Request, error) {
-	user, groups := installer(extension, namespace)
+	user, groups := installer(extension)
 	connection, err := helm.ConnectionOf(r.Config, user, groups)
 	if err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ func TestAPlanIsInstalledOnce(t *testing.T) { // X20
 		t.Errorf("a settled plan: %d operations, %d writes", len(w.applied), w.writes-before)
 	}
 	r := w.applied[0]
-	if r.Name != "shop" || r.Namespace != "extension-shop" || r.Cluster.User != "system:serviceaccount:extension-shop:helm-executor.shop" ||
+	if r.Name != "shop" || r.Namespace != "extension-shop" || r.Cluster.User != "kapis:installer:shop" ||
 		!slices.Equal(r.Cluster.Groups, []string{"kapis:extension:shop"}) || r.Labels[v1alpha1.LabelExtension] != "shop" || r.DropStatusOf != "extensions.kubesphere.io" {
 		t.Errorf("%+v", r)
 	}

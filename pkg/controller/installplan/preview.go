@@ -124,7 +124,7 @@ func (r *Reconciler) look(ctx context.Context, want *wanted) (*preview, error) {
 		return p, nil
 	}
 	var result *helm.Result
-	err = r.withRights(ctx, plan.Name, want.namespace, o.rights, func() (err error) {
+	err = r.withRights(ctx, plan.Name, o.rights, func() (err error) {
 		request := *o.request
 		request.Operation = helm.Preview
 		result, err = r.Helm.Run(ctx, request, func(helm.Event) {})

@@ -106,7 +106,7 @@ func (r *Reconciler) uninstall(ctx context.Context, plan *v1alpha1.InstallPlan, 
 			rights.Add(ofHooks)
 		}
 	}
-	err = r.withRights(ctx, plan.Name, namespace, rights, func() error {
+	err = r.withRights(ctx, plan.Name, rights, func() error {
 		request.Operation, request.Orphan = helm.Uninstall, force
 		result, err := r.Helm.Run(ctx, *request, record.note)
 		if result != nil {

@@ -26,9 +26,10 @@ import (
 const labelInstaller = "kapis.dev/installer"
 
 // installer returns the user that the releases of an extension are applied as, and the group that its rights are bound to. Nobody is in the
-// group but for an operation: so the extension's own pods, which may run as that service account, have none of them.
-func installer(extension, namespace string) (user string, groups []string) {
-	return "system:serviceaccount:" + namespace + ":" + installerAccount(extension), []string{installerGroup(extension)}
+// group but for an operation. The user is no service account: this program may impersonate none, since kube-apiserver lets nobody be one in
+// a group of choice without letting them be anybody in any group (docs/threat-model.md).
+func installer(extension string) (user string, groups []string) {
+	return "kapis:installer:" + extension, []string{installerGroup(extension)}
 }
 
 func installerAccount(extension string) string { return "helm-executor." + extension }
@@ -104,8 +105,8 @@ func (r *Reconciler) grant(ctx context.Context, extension string, rights permiss
 }
 
 // awaitRights waits until kube-apiserver knows the rights of an installer.
-func (r *Reconciler) awaitRights(ctx context.Context, extension, namespace string, rights permission.Rights) error {
-	user, groups := installer(extension, namespace)
+func (r *Reconciler) awaitRights(ctx context.Context, extension string, rights permission.Rights) error {
+	user, groups := installer(extension)
 	for _, at := range slices.Sorted(maps.Keys(rights)) {
 		if err := r.May.Await(ctx, user, groups, at, rights[at]); err != nil {
 			return fmt.Errorf("wait until kube-apiserver knows the rights of the installer of %s in %q: %w", extension, at, err)

@@ -66,8 +66,7 @@ type world struct {
 }
 
 func (w *world) may(_ context.Context, user string, groups []string, what *authorizationv1.ResourceAttributes) (bool, error) {
-	if user != "system:serviceaccount:extension-shop:helm-executor.shop" && user != "system:serviceaccount:extension-base:helm-executor.base" ||
-		len(groups) != 1 {
+	if user != "kapis:installer:shop" && user != "kapis:installer:base" || len(groups) != 1 {
 		w.t.Errorf("asked for %s in %q", user, groups)
 	}
 	w.asked = append(w.asked, *what)
