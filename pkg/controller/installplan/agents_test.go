@@ -259,3 +259,43 @@ func TestAMemberAsksItsOwnRolesWhoApproves(t *testing.T) {
 		t.Error("nobody's rights were asked for")
 	}
 }
+
+// X18: where agents go is approved by who may approve what they do: another cluster by who may not keeps the former approval, which is of
+// other clusters.
+func TestAPlacementIsApprovedByWhoMay(t *testing.T) {
+	w := newWorld(t)
+	w.version("shop", "1.0.0", permissions, multicluster)
+	h := &installplan.Webhook{Client: w.client, Charts: w.charts}
+	h.Missing = func(_ context.Context, u authenticationv1.UserInfo, _ string, _ *permission.Request) ([]rbacv1.PolicyRule, error) {
+		if u.Username == "ann" {
+			return nil, nil
+		}
+		return []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"nodes"}}}, nil
+	}
+	plan := func(clusters ...string) *v1alpha1.InstallPlan {
+		p := &v1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Name: "shop"},
+			Spec: v1alpha1.InstallPlanSpec{Extension: v1alpha1.ExtensionRef{Name: "shop", Version: "1.0.0"}}}
+		if clusters != nil {
+			p.Spec.ClusterScheduling = &v1alpha1.ClusterScheduling{Placement: &v1alpha1.Placement{Clusters: clusters}}
+		}
+		return p
+	}
+	_, before := written(t, h, "ann", nil, plan("m1"))
+	if got := before.Annotations[v1alpha1.AnnotationApprovedPlacement]; got == "" || got != permission.PlacementOf(&before.Spec) {
+		t.Fatalf("approved for %q", got)
+	}
+	for _, x := range []struct {
+		by       string
+		clusters []string
+		approved bool
+	}{{"eve", []string{"m1", "m2"}, false}, {"ann", []string{"m1", "m2"}, true}, {"eve", []string{"m1"}, true}, {"eve", []string{}, false},
+		{"ann", nil, true}} {
+		next := plan(x.clusters...)
+		next.Annotations = map[string]string{v1alpha1.AnnotationApprovedPlacement: permission.PlacementOf(&next.Spec)} // which nobody may forge
+		response, after := written(t, h, x.by, before, next)
+		is := after.Annotations[v1alpha1.AnnotationApprovedPlacement] == permission.PlacementOf(&after.Spec)
+		if is != x.approved || (len(response.Warnings) > 0) == x.approved || after.Annotations[v1alpha1.AnnotationApproved] != before.Annotations[v1alpha1.AnnotationApproved] {
+			t.Errorf("%s places it in %q: approved %v, warnings %q", x.by, x.clusters, is, response.Warnings)
+		}
+	}
+}
