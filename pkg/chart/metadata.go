@@ -2,6 +2,7 @@ package chart
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -88,6 +89,11 @@ func (m *Metadata) HookImages() (out []string) {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// HookImage returns the image that a chart wants to run before an action: its own, or else that of all actions; "" for none.
+func (m *Metadata) HookImage(action string) string {
+	return cmp.Or(m.Annotations[annotationHookImage+"/"+action], m.Annotations[annotationHookImage])
 }
 
 // Metadata returns what Chart.yaml says.

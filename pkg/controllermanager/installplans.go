@@ -25,7 +25,7 @@ func newExecutor(cfg *config.Config) *helm.Executor {
 // installation returns what the controller of InstallPlans needs.
 func installation(cfg *config.Config, executor *helm.Executor, charts installplan.Charts) installplan.Options {
 	return installplan.Options{
-		Helm: executor, Charts: charts, Member: host(cfg) == "",
+		Helm: executor, Charts: charts, Member: host(cfg) == "", Host: host(cfg),
 		Settings: installplan.Settings{
 			ImageRegistry: cfg.Extension.ImageRegistry, NodeSelector: cfg.Extension.Nodes(), Ingress: cfg.Extension.Ingress.Values(),
 		},

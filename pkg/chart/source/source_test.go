@@ -335,7 +335,8 @@ func TestAChartIsWhereItsVersionSays(t *testing.T) { // X37
 
 // X37: a chart may be in several ConfigMaps, as many as its version says, and not more than a chart has.
 func TestAChartMayBeInParts(t *testing.T) {
-	in := objects{maps: map[string]string{"kubesphere-system/c-0/chart.tgz": "one ", "kubesphere-system/c-1/chart.tgz": "two", "kubesphere-system/c/chart.tgz": "whole"}}
+	in := objects{maps: map[string]string{"kubesphere-system/c-0/chart.tgz": "one ", "kubesphere-system/c-1/chart.tgz": "two",
+		"kubesphere-system/c/chart.tgz": "whole"}}
 	for parts, want := range map[string]string{"1": "one ", "2": "one two", "3": "", "0": "", "-1": "", "65": "", "x": "", "": "", "1e1": ""} {
 		v := &v1alpha1.ExtensionVersion{Spec: v1alpha1.ExtensionVersionSpec{
 			ChartDataRef: &v1alpha1.ConfigMapKeyRef{Namespace: "kubesphere-system", Name: "c", Key: "chart.tgz"}}}

@@ -24,6 +24,9 @@ func (r *Reconciler) apply(ctx context.Context, want *wanted, record *record) (*
 	if err := r.account(ctx, extension, want.namespace); err != nil {
 		return nil, err
 	}
+	if err := (hooks{r}).run(ctx, want, record); err != nil {
+		return nil, err
+	}
 	var result *helm.Result
 	err = r.withRights(ctx, extension, o.rights, func() (err error) {
 		request := *o.request

@@ -57,6 +57,10 @@ type Options struct {
 	May grant.May
 	// Member says that this cluster is a member of a fleet: it installs what its hub has brought, and of that the part for members.
 	Member bool
+	// Host is the name of the hub's own cluster, which hook images are told.
+	Host string
+	// As is nil for clients that impersonate at kube-apiserver.
+	As As
 }
 
 // Setup adds the controller to mgr.
@@ -67,6 +71,9 @@ func Setup(_ context.Context, mgr manager.Manager, o Options) error {
 	}
 	if r.May == nil {
 		r.May = grant.Reviewed(mgr.GetClient())
+	}
+	if r.As == nil {
+		r.As = impersonated(mgr.GetConfig(), mgr.GetClient())
 	}
 	ofExtension := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		return requestsFor(o.GetLabels()[v1alpha1.LabelExtension])

@@ -102,7 +102,7 @@ func (r *Reconciler) prepare(ctx context.Context, want *wanted) error {
 	if err != nil {
 		return chartBroken(err)
 	}
-	if want.values, err = r.values(plan, m, want.settings); err != nil {
+	if want.values, err = valuesOf(plan, m, want.settings, r.Member); err != nil {
 		return waits(v1alpha1.ConditionInitialized, "InvalidConfig", "%v", err)
 	}
 	if err := r.namespace(ctx, plan.Name, want.namespace); err != nil {
@@ -242,7 +242,10 @@ func (r *Reconciler) operate(ctx context.Context, w *writer, want *wanted) (reco
 		state, condition, failed = v1alpha1.StateUpgrading, v1alpha1.ConditionUpgraded, v1alpha1.StateUpgradeFailed
 	}
 	enter(s, state, r.Now())
-	s.ReleaseName, s.TargetNamespace = r.release(w.plan.Name), want.namespace
+	s.ReleaseName, s.TargetNamespace, s.JobName = r.release(w.plan.Name), want.namespace, ""
+	if hook, err := (hooks{r}).of(want); err == nil && hook != nil {
+		s.JobName = hook.Name // whose log pages show
+	}
 	if err := w.write(ctx); err != nil {
 		return reconcile.Result{}, err
 	}

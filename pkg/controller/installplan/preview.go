@@ -108,7 +108,7 @@ func (r *Reconciler) look(ctx context.Context, want *wanted) (*preview, error) {
 	if err != nil {
 		return problem(chartBroken(err))
 	}
-	if want.values, err = r.values(plan, m, want.settings); err != nil {
+	if want.values, err = valuesOf(plan, m, want.settings, r.Member); err != nil {
 		return problem(waits(v1alpha1.ConditionInitialized, "InvalidConfig", "%v", err))
 	}
 	o, err := r.render(ctx, want, &record{})

@@ -35,6 +35,7 @@ func installer(extension string) (user string, groups []string) {
 func installerAccount(extension string) string { return "helm-executor." + extension }
 func installerGroup(extension string) string   { return v1alpha1.InstallerGroupPrefix + extension }
 func installerRole(extension string) string    { return "kubesphere:" + extension + ":helm-executor" }
+func hookRole(extension string) string         { return "kubesphere:" + extension + ":helm-executor-hook" }
 
 // objectsOf returns the objects of a release as kube-apiserver authorizes them, with those of hooks apart. Kinds that the chart itself
 // defines count; objects of a kind that there is not are unknown.
@@ -75,12 +76,19 @@ func objectsOf(mapper meta.RESTMapper, namespace string, of []helm.Object) (
 	return objects, hooks, unknown, nil
 }
 
-// grant gives the installer of an extension rights, until they are revoked, and returns which: those in a namespace that is gone, or going,
-// are left out.
+// grant gives the installer of an extension rights, until they are revoked, and returns which.
 func (r *Reconciler) grant(ctx context.Context, extension string, rights permission.Rights) (permission.Rights, error) {
+	group := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: installerGroup(extension)}
+	return r.give(ctx, extension, installerRole(extension), group, rights)
+}
+
+// give gives somebody rights for an operation on an extension, by roles of a name, until they are revoked, and returns which: those in a
+// namespace that is gone, or going, are left out.
+func (r *Reconciler) give(ctx context.Context, extension, name string, to rbacv1.Subject, rights permission.Rights) (
+	permission.Rights, error) {
 	given := permission.Rights{}
-	meta := metav1.ObjectMeta{Name: installerRole(extension), Labels: map[string]string{labelInstaller: extension}}
-	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: installerGroup(extension)}}
+	meta := metav1.ObjectMeta{Name: name, Labels: map[string]string{labelInstaller: extension}}
+	subjects := []rbacv1.Subject{to}
 	for _, namespace := range slices.Sorted(maps.Keys(rights)) {
 		meta.Namespace = namespace
 		rules, ref := rights[namespace], rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}
@@ -131,7 +139,7 @@ func (r *Reconciler) revoke(ctx context.Context, extension string) error {
 		}
 		for _, item := range items {
 			o, ok := item.(client.Object)
-			if !ok || o.GetName() != installerRole(extension) {
+			if !ok || o.GetName() != installerRole(extension) && o.GetName() != hookRole(extension) {
 				continue
 			}
 			if err := r.Client.Delete(ctx, o); client.IgnoreNotFound(err) != nil {

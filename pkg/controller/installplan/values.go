@@ -32,22 +32,22 @@ type Settings struct {
 	Portal string
 }
 
-// values returns the values of a release, as YAML: those of the plan, and over them what makes a chart install its part for this cluster,
-// and what the platform sets.
-func (r *Reconciler) values(plan *v1alpha1.InstallPlan, m *chart.Metadata, s *Settings) ([]byte, error) {
+// valuesOf returns the values of a release, as YAML: those of the plan, and over them what makes a chart install its part for this cluster,
+// the hub or a member, and what the platform sets.
+func valuesOf(plan *v1alpha1.InstallPlan, m *chart.Metadata, s *Settings, member bool) ([]byte, error) {
 	values, err := parseValues(plan.Spec.Config)
 	if err != nil {
 		return nil, err
 	}
 	here, elsewhere := tagExtension, tagAgent
-	if r.Member {
+	if member {
 		here, elsewhere = elsewhere, here
 		set(values, map[string]any{"name": plan.Annotations[v1alpha1.AnnotationAgentCluster], "role": "member"}, "global", "clusterInfo")
 	}
 	set(values, true, "tags", here)
 	set(values, false, "tags", elsewhere)
 	for _, d := range m.Dependencies {
-		if slices.Contains(d.Tags, elsewhere) && (!r.Member || !slices.Contains(d.Tags, here)) {
+		if slices.Contains(d.Tags, elsewhere) && (!member || !slices.Contains(d.Tags, here)) {
 			for _, condition := range strings.Split(d.Condition, ",") {
 				if path := strings.Split(strings.TrimSpace(condition), "."); path[0] != "" {
 					set(values, false, path...)
@@ -64,7 +64,7 @@ func (r *Reconciler) values(plan *v1alpha1.InstallPlan, m *chart.Metadata, s *Se
 	if len(s.Ingress) > 0 {
 		set(values, maps.Clone(s.Ingress), "global", "extension", "ingress")
 	}
-	if s.Portal != "" && !r.Member {
+	if s.Portal != "" && !member {
 		set(values, s.Portal, "global", "portal", "url")
 	}
 	out, err := yaml.Marshal(values)

@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -50,6 +51,12 @@ type world struct {
 	// previewed are the previews that were asked for, and changes what they say.
 	previewed []helm.Request
 	changes   []helm.Change
+	// hookEnds is how Jobs of hook images end; hooked are those that were made, and hookRights the roles and bindings at that time.
+	hookEnds   batchv1.JobConditionType
+	hooked     []*batchv1.Job
+	hookRights []string
+	// annotations are those of the next chart, as YAML in one line.
+	annotations string
 	// rights are those of the installer while the last operation ran.
 	rights map[string][]rbacv1.PolicyRule
 	// fails is what the next operations fail with.
@@ -94,7 +101,7 @@ rules:
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme,
+	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, batchv1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme,
 		extensionsv1alpha1.AddToScheme, clusterv1alpha1.AddToScheme, iamv1beta1.AddToScheme} {
 		if err := add(s); err != nil {
 			t.Fatal(err)
@@ -108,6 +115,11 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		},
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			w.writes++
+			if job, ok := o.(*batchv1.Job); ok && w.hookEnds != "" {
+				job.Status.Conditions = []batchv1.JobCondition{{Type: w.hookEnds, Status: corev1.ConditionTrue, Message: "BackoffLimitExceeded"}}
+				w.hooked = append(w.hooked, job.DeepCopy())
+				w.hookRights = w.leftRights()
+			}
 			return c.Create(ctx, o, opts...)
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
@@ -130,7 +142,13 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.r = &installplan.Reconciler{
 		Client: w.client, Live: w.client, Workloads: w.client, Mapper: mapper, Config: &rest.Config{Host: "https://kube.example", BearerToken: "own"},
 		Events: events.NewFakeRecorder(100), Now: func() time.Time { return w.now },
-		Options: installplan.Options{Helm: w, Charts: w.charts, May: w.may},
+		Options: installplan.Options{Helm: w, Charts: w.charts, May: w.may, Host: "host",
+			As: func(user string, groups []string) (client.Client, error) {
+				if user != "kapis:installer:shop" || len(groups) != 1 || groups[0] != "kapis:extension:shop" {
+					return nil, fmt.Errorf("as %s in %q", user, groups)
+				}
+				return w.client, nil
+			}},
 	}
 	w.objects = []helm.Object{{APIVersion: "v1", Kind: "ConfigMap", Name: "web"}}
 	return w
@@ -148,7 +166,9 @@ func (w *world) version(extension, version, rights string, change func(*v1alpha1
 		w.t.Fatal(err)
 	}
 	w.charts[v.Name] = charttest.Pack(w.t, "chart", map[string]string{
-		"Chart.yaml":       fmt.Sprintf("{apiVersion: v2, name: %s, version: %s, dependencies: [{name: web, tags: [extension]}, {name: agent, tags: [agent], condition: agent.enabled}]}", extension, version),
+		"Chart.yaml": fmt.Sprintf("{apiVersion: v2, name: %s, version: %s, annotations: {%s}, "+
+			"dependencies: [{name: web, tags: [extension]}, {name: agent, tags: [agent], condition: agent.enabled}]}",
+			extension, version, w.annotations),
 		"permissions.yaml": rights,
 	})
 }
