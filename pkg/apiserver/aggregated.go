@@ -63,13 +63,8 @@ func (p *components) makeAggregated(ctx context.Context) error {
 		Authenticated:   func(next http.Handler) http.Handler { return filter.Chain(next, filter.FrontProxied, audit.Begin) },
 		Unauthenticated: filter.LimitHTTP2, Drain: p.drain.started})
 	p.aggregated = &aggregation{proxy: proxy, keeper: keeper, handler: filter.Chain(api,
-		filter.Observe(p.requests),
-		filter.Body(p.drain.started, filter.BodyStallTimeout),
-		filter.Recover,
-		audit.Wrap,
-		filter.Info,
-		filter.Limit(filter.MaxBody, nil),
-	)}
+		filter.Observe(p.requests), filter.Body(p.drain.started, filter.BodyStallTimeout), filter.Recover,
+		audit.Wrap, filter.Info, filter.Limit(filter.MaxBody, nil))}
 	p.running.Go(func() { keeper.Run(ctx) })
 	p.running.Go(func() { proxy.Run(ctx, p.client.CoreV1().ConfigMaps(frontproxy.Namespace)) })
 	return nil

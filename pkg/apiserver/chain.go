@@ -16,6 +16,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authn/session"
 	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/filter"
+	"kapis.dev/ks-apiserver/pkg/kapis/application/app"
 	kapisterminal "kapis.dev/ks-apiserver/pkg/kapis/terminal"
 	"kapis.dev/ks-apiserver/pkg/oauth"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -31,7 +32,9 @@ func (p *components) chain(answer http.Handler) http.Handler {
 		filter.Recover,
 		p.auditing().Wrap, // before everything that answers
 		filter.Info,
-		filter.Limit(filter.MaxBody, func(i *request.Info) bool { return kapisterminal.IsUpload(i) || p.extensions.Takes(i) }),
+		filter.Limit(filter.MaxBody, func(i *request.Info) bool {
+			return kapisterminal.IsUpload(i) || app.IsUpload(i) || p.extensions.Takes(i)
+		}),
 		filter.Upgrade(p.ours()),
 		filter.Authentication{Authenticator: p.who, Proxies: fleet.peers(), Source: p.accounts.sourceOf,
 			VerifiesItself: func(r *request.Info) bool { return oauth.OwnsCredentials(r.Path) || fleet.owns(r.Path) }}.Wrap,

@@ -24,6 +24,7 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	sessionv1alpha1 "kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/apiserver/fleet"
+	"kapis.dev/ks-apiserver/pkg/appstore/file"
 	"kapis.dev/ks-apiserver/pkg/authn/apikey"
 	"kapis.dev/ks-apiserver/pkg/authn/clientcertificate"
 	authnfleet "kapis.dev/ks-apiserver/pkg/authn/fleet"
@@ -110,6 +111,7 @@ type components struct {
 	hub         *fleet.Hub                // nil where this server is the hub of no fleet
 	fromHub     *authnfleet.Authenticator // nil where it is no member
 	guest       atomic.Pointer[agent.Guest]
+	files       *file.Files
 	extensions  *backend.Handler // made with the routes, whose groups no extension takes
 	listeners   []net.Listener
 
@@ -164,6 +166,9 @@ func (p *components) makeClients(context.Context) (err error) {
 	if p.kubeOfUsers, err = kubeOfUsers(p.cfg.Kubeconfig, p.cluster); err != nil {
 		return err
 	}
+	if p.files, err = openFiles(p.client, &p.cfg.S3); err != nil {
+		return err
+	}
 	p.requests, err = filter.NewMetrics(p.metrics)
 	return err
 }
@@ -175,9 +180,7 @@ func (p *components) makeStore(ctx context.Context) (err error) {
 		return err
 	}
 	p.settings = setting.New(p.client, namespace)
-	p.resources = resource.New(p.store, resource.Options{
-		ServedOnly: p.cfg.Resources.ServedOnly, MaxItems: p.cfg.Resources.MaxItems,
-	})
+	p.resources = resource.New(p.store, resource.Options{ServedOnly: p.cfg.Resources.ServedOnly, MaxItems: p.cfg.Resources.MaxItems})
 	if p.rbac, err = rbac.NewIndex(); err != nil {
 		return err
 	}
@@ -275,14 +278,10 @@ func fileClients(in []config.Client) []client.Client {
 	return out
 }
 
-func (p *components) makeLogin(context.Context) error {
+func (p *components) makeLogin(context.Context) (err error) {
 	issuer := p.cfg.Authentication.Issuer
-	url := issuer.URL
-	var err error
 	p.oauth, err = oauth.New(oauth.Options{
-		Issuer:   url,
-		Tokens:   newIssuer(p.cfg, p.keys),
-		Verifier: p.tokens, Keys: p.keys, Clients: p.clients, Sessions: p.sessions,
+		Issuer: issuer.URL, Tokens: newIssuer(p.cfg, p.keys), Verifier: p.tokens, Keys: p.keys, Clients: p.clients, Sessions: p.sessions,
 		Authenticator: p.accounts.authenticator, Directory: p.directory, Factors: p.accounts.factors, APIKeys: p.accounts.keys,
 		ChangePassword: p.accounts.authenticator.ChangePassword, OtherTokens: &apikey.Authenticator{Keys: p.accounts.keys},
 		Origin: p.accounts.originOf, Origins: p.ours(), Console: p.console(),
@@ -290,6 +289,14 @@ func (p *components) makeLogin(context.Context) error {
 		Metrics: p.metrics,
 	})
 	return err
+}
+
+// openFiles returns what keeps the files of the application store.
+func openFiles(client kubernetes.Interface, s *config.S3) (*file.Files, error) {
+	host, tls := s.Address()
+	return file.Open(client.CoreV1(), file.Options{OldOnly: !s.NewFiles, Bucket: file.BucketOptions{Host: host, Plain: !tls,
+		Region: s.Region, Name: s.Bucket, HostStyle: !s.ForcePathStyle, KeyID: s.AccessKeyID, Key: string(s.SecretAccessKey),
+		Token: string(s.SessionToken), AuthorityFile: s.CertificateAuthority}})
 }
 
 // newIssuer returns what signs access tokens.
@@ -329,8 +336,7 @@ func (p *components) follow(context.Context) error {
 	p.followGuard()
 	users := iamv1beta1.SchemeGroupVersion.WithResource("users")
 	sessions := sessionv1alpha1.SchemeGroupVersion.WithResource("sessions")
-	p.feeds = append(p.feeds,
-		feed{users, false, p.store.Feed(users, p.users)},
+	p.feeds = append(p.feeds, feed{users, false, p.store.Feed(users, p.users)},
 		feed{sessions, false, p.store.Feed(sessions, p.sessions)})
 	p.followAccounts()
 	memberships{p}.follow()

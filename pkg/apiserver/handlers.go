@@ -88,7 +88,7 @@ func (p routes) webServices() []*restful.WebService {
 	all = append(all, older)
 	for _, ws := range []*restful.WebService{gateways.WebService(), (&kapisgateway.V1alpha2{Caches: p.store}).WebService(),
 		application.WebService(application.Options{Resources: p.resources, AsCaller: p.caller(), Client: p.client, Charts: charts,
-			Host: p.cfg.Multicluster.HostClusterName})} {
+			Files: p.files, Host: p.cfg.Multicluster.HostClusterName})} {
 		kinds.Mount(ws)
 		all = append(all, ws)
 	}

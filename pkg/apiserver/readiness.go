@@ -23,8 +23,7 @@ func (p readiness) checks() []health.Check {
 		{Name: "shutdown", Vital: true, Fault: p.drain.fault},
 		{Name: "oauth-clients", Fault: p.clientsFault},
 		{Name: "identity-providers", Fault: p.providersFault},
-		{Name: "settings", Fault: p.settings.Synced},
-		{Name: "discovery", Fault: p.store.Catalog().Err},
+		{Name: "settings", Fault: p.settings.Synced}, {Name: "discovery", Fault: p.store.Catalog().Err},
 	}
 	if p.aggregated != nil {
 		all = append(all, health.Check{Name: "aggregated", Fault: p.aggregated.proxy.Fault})

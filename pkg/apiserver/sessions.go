@@ -57,8 +57,7 @@ func openRedis(c *config.CacheOptions, keys token.KeySource) (*redis.Sessions, e
 	}
 	o := redis.Options{
 		Addresses: c.Addresses(), Username: c.Username, Password: string(c.Password), DB: c.DB, TLS: encrypted,
-		Cluster: len(c.Cluster.Addresses) > 0,
-		Keys:    keys, AcceptUnsealed: c.UnsealedUntil(),
+		Cluster: len(c.Cluster.Addresses) > 0, Keys: keys, AcceptUnsealed: c.UnsealedUntil(),
 	}
 	if c.UsesSentinel() {
 		o.Sentinel = &redis.Sentinel{Master: c.Sentinel.MasterName, Username: c.Sentinel.Username, Password: string(c.Sentinel.Password)}

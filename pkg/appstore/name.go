@@ -5,6 +5,7 @@ import (
 	"crypto/md5"  //nolint:gosec // it shortens names as existing installations do, and proves nothing
 	"crypto/sha1" //nolint:gosec // as above
 	"encoding/hex"
+	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/rand"
@@ -17,6 +18,8 @@ const (
 	// hashedShort and hashedVersion are how many digits of a hash stand for a name or a version that can't be in a name.
 	hashedShort   = 10
 	hashedVersion = 12
+	// lengthOfID is how many random letters the id of an attachment has: nobody finds one by trying.
+	lengthOfID = 24
 )
 
 // ShortName returns what stands for the name of a chart in names of objects: the name in lower case, or a hash of it where it is long or
@@ -43,3 +46,11 @@ func VersionName(app, version string) string {
 	sum := sha1.Sum([]byte(version)) //nolint:gosec // see the imports
 	return app + "-" + hex.EncodeToString(sum[:])[:hashedVersion]
 }
+
+var isAttachmentID = regexp.MustCompile(`^[a-z0-9]{24}$`).MatchString
+
+// NewAttachmentID returns the id of a new attachment.
+func NewAttachmentID() string { return rand.String(lengthOfID) }
+
+// IsAttachmentID reports whether a name may be one that NewAttachmentID has returned. No version of an application has such a name.
+func IsAttachmentID(name string) bool { return isAttachmentID(name) }

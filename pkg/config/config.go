@@ -49,6 +49,8 @@ type Config struct {
 	HelmExecutor HelmExecutor `json:"helmExecutor"`
 	// Extension has values for the charts of extensions.
 	Extension Extension `json:"extension"`
+	// S3 is where the files of the application store are.
+	S3 S3 `json:"s3"`
 	// Experimental changes what kube-apiserver is asked for.
 	Experimental Experimental `json:"experimental"`
 
@@ -325,7 +327,6 @@ type Kubeconfig struct {
 
 // Unread are the sections of other components of an installation.
 type Unread struct {
-	S3           any `json:"s3" config:"unread"`
 	KubeSphere   any `json:"kubesphere" config:"unread"`
 	ComposedApp  any `json:"composedApp" config:"unread"`
 	Devops       any `json:"devops" config:"unread"`
@@ -386,6 +387,7 @@ func Default() *Config {
 			Node:      TerminalNode{Timeout: Seconds(10 * time.Minute), Profile: "sysadmin"},
 			Kubectl:   TerminalKubectl{Timeout: Seconds(2 * time.Minute)},
 			Recording: defaultRecording()},
+		S3:           S3{Region: "us-east-1", ForcePathStyle: true, Bucket: "uploads", NewFiles: true},
 		HelmExecutor: HelmExecutor{Timeout: Duration(10 * time.Minute), HistoryMax: 5},
 		Kubeconfig: Kubeconfig{Client: "kubectl", AuthMode: KubeconfigExec, CertificateMaxAge: Duration(168 * time.Hour),
 			TokenMaxAge: Duration(12 * time.Hour)},

@@ -142,13 +142,14 @@ authentication:
   loginHistoryRetentionPeriod: 168h
   issuer: {url: "http://ks-console:30880", allowInsecureURL: true, jwtSecret: x, accessTokenMaxAge: 0s}
 terminal: {image: alpine:3.15, timeout: 600}
-s3: {endpoint: "http://minio"}
+s3: {endpoint: "http://minio", accessKeyID: admin, secretAccessKey: admin, disableSSL: true, forcePathStyle: true, bucket: uploads}
+servicemesh: {a: b}
 `
 	c, err := config.Parse([]byte(text), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"authentication.issuer.jwtSecret", "s3", "terminal.image", "terminal.timeout"}
+	want := []string{"authentication.issuer.jwtSecret", "servicemesh", "terminal.image", "terminal.timeout"}
 	if !reflect.DeepEqual(c.Ignored, want) {
 		t.Errorf("Ignored = %v, want %v", c.Ignored, want)
 	}

@@ -77,6 +77,7 @@ func (c *Config) Validate() error {
 	c.Gateway.check(fault)
 	c.HelmExecutor.check(fault)
 	c.Extension.check(fault)
+	c.S3.check(fault)
 	if c.Kubernetes.QPS < 0 || c.Kubernetes.Burst < 0 {
 		fault("kubernetes.qps and kubernetes.burst must not be negative")
 	}

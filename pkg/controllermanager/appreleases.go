@@ -31,9 +31,13 @@ func applicationReleases(cfg *config.Config, executor *helm.Executor) []controll
 		if err != nil {
 			return err
 		}
+		files, err := openFiles(cfg, kube)
+		if err != nil {
+			return err
+		}
 		repos := source.NewPackages(chartSource(cfg), source.Kube{Client: kube}, time.Now)
 		return apprelease.Setup(ctx, mgr, apprelease.Options{
-			Host: name, Helm: executor, Packages: &packages{files: file.NewConfigMaps(kube.CoreV1()), repos: repos},
+			Host: name, Helm: executor, Packages: &packages{files: files, repos: repos},
 		})
 	}}}
 }

@@ -25,16 +25,32 @@ func appStore(cfg *config.Config) []controller {
 		}
 		return out
 	}
-	return []controller{
-		{application.Name, kinds("Application", "ApplicationVersion", "Category"), application.Setup},
-		{application.VersionName, kinds("Application", "ApplicationVersion"), func(ctx context.Context, mgr manager.Manager) error {
+	withFiles := func(setup func(context.Context, manager.Manager, *file.Files) error) func(context.Context, manager.Manager) error {
+		return func(ctx context.Context, mgr manager.Manager) error {
 			kube, err := kubernetes.NewForConfig(mgr.GetConfig())
 			if err != nil {
 				return err
 			}
-			return application.SetupVersions(ctx, mgr, file.NewConfigMaps(kube.CoreV1()))
-		}},
-		{application.AttachmentName, kinds("Application"), application.SetupAttachments},
+			files, err := openFiles(cfg, kube)
+			if err != nil {
+				return err
+			}
+			return setup(ctx, mgr, files)
+		}
+	}
+	return []controller{
+		{application.Name, kinds("Application", "ApplicationVersion", "Category"), application.Setup},
+		{application.VersionName, kinds("Application", "ApplicationVersion"), withFiles(application.SetupVersions)},
+		{application.AttachmentName, kinds("Application"), withFiles(application.SetupAttachments)},
 		{application.CategoryName, kinds("Application", "Category"), application.SetupCategories},
 	}
+}
+
+// openFiles returns what keeps the files of the application store.
+func openFiles(cfg *config.Config, kube kubernetes.Interface) (*file.Files, error) {
+	s := &cfg.S3
+	host, tls := s.Address()
+	return file.Open(kube.CoreV1(), file.Options{OldOnly: !s.NewFiles, Bucket: file.BucketOptions{Host: host, Plain: !tls,
+		Region: s.Region, Name: s.Bucket, HostStyle: !s.ForcePathStyle, KeyID: s.AccessKeyID, Key: string(s.SecretAccessKey),
+		Token: string(s.SessionToken), AuthorityFile: s.CertificateAuthority}})
 }

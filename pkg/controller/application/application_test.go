@@ -3,7 +3,9 @@ package application_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +31,10 @@ type files struct {
 func (f *files) Get(context.Context, string) ([]byte, error) {
 	return nil, apierrors.NewNotFound(corev1.Resource("configmaps"), "")
 }
+
+func (f *files) Labels(context.Context, string) (map[string]string, error) { return nil, nil }
+
+func (f *files) MaxSize() int { return 1 << 20 }
 
 func (f *files) Put(context.Context, string, map[string]string, []byte) error { return nil }
 
@@ -271,5 +277,58 @@ func TestX36ImagesThatNobodyNamesGo(t *testing.T) {
 	}
 	if n := w.Written(func() { _ = c.Collect(t.Context()) }); n != 0 {
 		t.Errorf("%d writes with nothing to do", n)
+	}
+}
+
+// bucket has attachments in a bucket: their labels by their names, and all are old.
+type bucket struct {
+	files  map[string]map[string]string
+	broken bool
+}
+
+func (b *bucket) Names(_ context.Context, before time.Time, wanted func(string) bool) ([]string, error) {
+	if b.broken {
+		return nil, errors.New("the bucket is away")
+	}
+	var out []string
+	for name := range b.files {
+		if wanted(name) && before.Equal(now().Add(-24*time.Hour)) {
+			out = append(out, name)
+		}
+	}
+	return out, nil
+}
+
+func (b *bucket) Labels(_ context.Context, name string) (map[string]string, error) {
+	return b.files[name], nil
+}
+
+func (b *bucket) Delete(_ context.Context, name string) error {
+	delete(b.files, name)
+	return nil
+}
+
+func TestX36ImagesInABucketThatNobodyNamesGo(t *testing.T) {
+	id := func(c string) string { return strings.Repeat(c, 24) }
+	is := map[string]string{v2.LabelAttachment: "image"}
+	b := &bucket{files: map[string]map[string]string{id("a"): is, id("b"): is, id("c"): is, id("d"): nil, "shop-1.0.0": is, id("x") + "/y": is}}
+	a := app("a", v2.RepoUpload, "", "")
+	a.Spec.Attachments, a.Spec.Icon = []string{id("a")}, id("b")
+	w := newWorld(t, a)
+	old := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: "extension-openpitrix", UID: "u", Labels: is,
+		CreationTimestamp: metav1.NewTime(now().Add(-25 * time.Hour))}}
+	w.Create(old)
+	c := &application.Attachments{Client: w.Client, Live: w.Client, Now: now, Bucket: b}
+	b.broken = true
+	if err := c.Collect(t.Context()); err == nil || w.Has(old) {
+		t.Errorf("a bucket that is away: %v, and the image in a ConfigMap is there: %t", err, w.Has(old))
+	}
+	b.broken = false
+	if err := c.Collect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	left := slices.Sorted(maps.Keys(b.files))
+	if want := []string{id("a"), id("b"), id("d"), "shop-1.0.0", id("x") + "/y"}; len(left) != len(want) || slices.Contains(left, id("c")) {
+		t.Errorf("left are %v, want %v", left, want)
 	}
 }

@@ -2,11 +2,13 @@ package application
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
@@ -14,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	"kapis.dev/ks-apiserver/pkg/appstore"
 	"kapis.dev/ks-apiserver/pkg/appstore/file"
 )
 
@@ -24,9 +27,20 @@ const (
 	pageSize = 500
 )
 
+// Bucket has attachments that are in no ConfigMap. file.Bucket is one.
+type Bucket interface {
+	Names(ctx context.Context, before time.Time, wanted func(name string) bool) ([]string, error)
+	Labels(ctx context.Context, name string) (map[string]string, error)
+	Delete(ctx context.Context, name string) error
+}
+
 // SetupAttachments adds to mgr what deletes attachments that nobody names.
-func SetupAttachments(_ context.Context, mgr manager.Manager) error {
-	return mgr.Add(&Attachments{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: time.Now})
+func SetupAttachments(_ context.Context, mgr manager.Manager, files *file.Files) error {
+	a := &Attachments{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: time.Now}
+	if bucket := files.Bucket(); bucket != nil {
+		a.Bucket = bucket
+	}
+	return mgr.Add(a)
 }
 
 // Attachments deletes attachments that no Application names: of one that is gone, or that was never saved.
@@ -34,6 +48,8 @@ type Attachments struct {
 	Client client.Client
 	Live   client.Reader
 	Now    func() time.Time
+	// Bucket is nil for none.
+	Bucket Bucket
 }
 
 // Start looks through the attachments until ctx ends.
@@ -52,15 +68,21 @@ func (a *Attachments) Start(ctx context.Context) error {
 	}
 }
 
-// Collect deletes the attachments that nobody names.
+// Collect deletes the attachments that nobody names. Those in ConfigMaps don't wait for a bucket that is away.
 func (a *Attachments) Collect(ctx context.Context) error {
+	return errors.Join(a.collectConfigMaps(ctx), a.collectBucket(ctx))
+}
+
+func (a *Attachments) collectConfigMaps(ctx context.Context) error {
 	left, err := a.old(ctx)
 	// What the cache says nobody names, kube-apiserver is asked about: it may know more.
 	for _, from := range []client.Reader{a.Client, a.Live} {
 		if err != nil || len(left) == 0 {
 			return err
 		}
-		left, err = withoutNamed(ctx, from, left)
+		var named map[string]bool
+		named, err = namedBy(ctx, from)
+		left = slices.DeleteFunc(left, func(m metav1.PartialObjectMetadata) bool { return named[m.Name] })
 	}
 	if err != nil {
 		return err
@@ -74,8 +96,42 @@ func (a *Attachments) Collect(ctx context.Context) error {
 	return nil
 }
 
-// withoutNamed returns the attachments that no Application names.
-func withoutNamed(ctx context.Context, from client.Reader, all []metav1.PartialObjectMetadata) ([]metav1.PartialObjectMetadata, error) {
+// collectBucket looks for names of attachments only: packages go with their versions, and other programs may use the bucket, too.
+func (a *Attachments) collectBucket(ctx context.Context) error {
+	if a.Bucket == nil {
+		return nil
+	}
+	named, err := namedBy(ctx, a.Client)
+	if err != nil {
+		return err
+	}
+	left, err := a.Bucket.Names(ctx, a.Now().Add(-unnamed), func(name string) bool { return appstore.IsAttachmentID(name) && !named[name] })
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	if named, err = namedBy(ctx, a.Live); err != nil {
+		return err
+	}
+	for _, name := range left {
+		if named[name] {
+			continue
+		}
+		labels, err := a.Bucket.Labels(ctx, name)
+		switch {
+		case apierrors.IsNotFound(err), err == nil && labels[v2.LabelAttachment] == "":
+			continue
+		case err == nil:
+			err = a.Bucket.Delete(ctx, name)
+		}
+		if err != nil {
+			return fmt.Errorf("delete the attachment %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// namedBy returns the attachments that Applications name.
+func namedBy(ctx context.Context, from client.Reader) (map[string]bool, error) {
 	apps := &v2.ApplicationList{}
 	if err := from.List(ctx, apps); err != nil {
 		return nil, fmt.Errorf("list Applications: %w", err)
@@ -87,7 +143,7 @@ func withoutNamed(ctx context.Context, from client.Reader, all []metav1.PartialO
 			named[id] = true
 		}
 	}
-	return slices.DeleteFunc(all, func(m metav1.PartialObjectMetadata) bool { return named[m.Name] }), nil
+	return named, nil
 }
 
 // old returns the attachments that are there for long enough to be named.

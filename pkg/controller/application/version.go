@@ -27,7 +27,7 @@ import (
 const author = "system"
 
 // SetupVersions adds the controller of ApplicationVersions to mgr.
-func SetupVersions(_ context.Context, mgr manager.Manager, files file.Store) error {
+func SetupVersions(_ context.Context, mgr manager.Manager, files *file.Files) error {
 	r := &Versions{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Files: files, Now: time.Now}
 	ofApp := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		all := &v2.ApplicationVersionList{}

@@ -9,7 +9,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
-	"kapis.dev/ks-apiserver/pkg/appstore/file"
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/chart/source"
 	"kapis.dev/ks-apiserver/pkg/kapis/application/app"
@@ -27,8 +26,10 @@ type Options struct {
 	AsCaller caller.Client
 	// Host is the name of the host cluster, in which applications are installed.
 	Host string
-	// Client keeps the files of applications, and reads the credentials of repositories, as this server itself.
+	// Client reads the credentials of repositories, as this server itself.
 	Client kubernetes.Interface
+	// Files keeps the files of applications.
+	Files app.Files
 	// Charts reads repositories.
 	Charts *source.Client
 }
@@ -39,7 +40,7 @@ func WebService(o Options) *restful.WebService {
 	store := &scope.Store{Resources: o.Resources, AsCaller: o.AsCaller}
 	repos := repo.New(store, o.Charts, source.Kube{Client: o.Client})
 	repos.Routes(ws)
-	apps := app.New(store, file.NewConfigMaps(o.Client.CoreV1()))
+	apps := app.New(store, o.Files)
 	packages := source.NewPackages(o.Charts, source.Kube{Client: o.Client}, time.Now)
 	apps.Fetch = func(ctx context.Context, v *v2.ApplicationVersion) ([]byte, error) {
 		return repo.Package(ctx, packages, v)

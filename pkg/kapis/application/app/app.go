@@ -42,7 +42,7 @@ func (h *Handler) createApp(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	req, err := readRequest(r)
+	req, err := h.read(r)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func set(all *map[string]string, key, value string) {
 }
 
 func (h *Handler) patchApp(r *restful.Request) (any, error) {
-	req, err := readRequest(r)
+	req, err := h.read(r)
 	if err != nil {
 		return nil, err
 	}

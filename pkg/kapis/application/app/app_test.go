@@ -54,6 +54,8 @@ func (f files) Put(_ context.Context, name string, labels map[string]string, con
 	return nil
 }
 
+func (files) MaxSize() int { return file.MaxInConfigMap }
+
 func (f files) Delete(_ context.Context, name string) error {
 	delete(f, name)
 	return nil

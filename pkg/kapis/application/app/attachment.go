@@ -10,22 +10,18 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	"kapis.dev/ks-apiserver/pkg/appstore"
 	"kapis.dev/ks-apiserver/pkg/appstore/file"
 	"kapis.dev/ks-apiserver/pkg/kapis/application/scope"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-const (
-	// lengthOfID is how many random letters an id has: nobody finds one by trying.
-	lengthOfID = 24
-	// maxDeleted bounds the attachments of one request.
-	maxDeleted = 16
-)
+// maxDeleted bounds the attachments of one request.
+const maxDeleted = 16
 
 var attachments = schema.GroupResource{Group: v2.GroupName, Resource: "attachments"}
 
@@ -35,7 +31,7 @@ var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp", 
 // images serves attachments.
 type images struct {
 	store *scope.Store
-	files Files
+	files file.Store
 }
 
 func (h *images) routes(ws *restful.WebService, at scope.Variant) {
@@ -64,19 +60,19 @@ func (h *images) attach(r *restful.Request) (any, error) {
 			return nil, status.BadRequestf("the form has no file")
 		}
 		if err != nil {
-			return nil, unreadable(err)
+			return nil, unreadable(err, file.MaxImage)
 		}
 		if part.FileName() == "" {
 			continue
 		}
-		content, err := readPart(part, file.MaxSize)
+		content, err := readPart(part, file.MaxImage)
 		if err != nil {
 			return nil, err
 		}
 		if !isImage(content) {
 			return nil, status.Errorf(http.StatusUnsupportedMediaType, "the file is no image: %s are taken", strings.Join(imageTypes, ", "))
 		}
-		id := rand.String(lengthOfID)
+		id := appstore.NewAttachmentID()
 		labels := map[string]string{scope.LabelWorkspace: scope.Target(r), v2.LabelAttachment: "image"}
 		if err := h.files.Put(r.Request.Context(), id, labels, content); err != nil {
 			return nil, err

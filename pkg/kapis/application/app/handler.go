@@ -23,11 +23,10 @@ const (
 	readers = 2
 )
 
-// Files keeps packages and images, and the names of uploads. file.ConfigMaps is one.
+// Files keeps packages and images, and the names of uploads. file.Files is one.
 type Files interface {
 	file.Store
 	file.Reservations
-	Labels(ctx context.Context, name string) (map[string]string, error)
 }
 
 // Handler serves applications, their versions, categories, reviews and attachments.
@@ -38,14 +37,15 @@ type Handler struct {
 	Fetch func(ctx context.Context, v *v2.ApplicationVersion) ([]byte, error)
 	Now   func() time.Time
 
-	images  *images
-	reading chan struct{}
+	images   *images
+	reading  chan struct{}
+	packages *scope.Limit
 }
 
 // New returns a handler.
 func New(store *scope.Store, files Files) *Handler {
 	return &Handler{Store: store, Files: files, Now: time.Now, images: &images{store, files},
-		reading: make(chan struct{}, readers)}
+		reading: make(chan struct{}, readers), packages: scope.NewLimit(maxPackages, maxOfUser)}
 }
 
 const multipartForm = "multipart/form-data"
@@ -73,12 +73,15 @@ func (h *Handler) appRoutes(ws *restful.WebService, at scope.Variant) {
 	ws.Route(at.Document(ws, scope.Listing(ws, ws.GET(at.Path+"/apps").To(web.Handle(h.apps)).Operation("list"+at.ID+"Apps").
 		Doc("Applications: filtered, sorted, one page"))))
 	for _, b := range []*restful.RouteBuilder{
-		ws.POST(at.Path+"/apps").Consumes(restful.MIME_JSON, multipartForm).To(handle(h.createApp)).Operation("create" + at.ID + "App").
+		ws.POST(at.Path+"/apps").Consumes(restful.MIME_JSON, multipartForm).To(handle(h.bounded(h.createApp))).
+			Operation("create" + at.ID + "App").
 			Doc("Create an application with its first version: a form with the package as file and the rest as jsonData, or JSON").
 			Reads(appRequest{}).Writes(appInfo{}).Param(validate),
-		ws.POST(at.Path+"/apps/{app}").Consumes(restful.MIME_JSON, multipartForm).To(handle(h.patchApp)).Operation("update" + at.ID + "App").
+		ws.POST(at.Path+"/apps/{app}").Consumes(restful.MIME_JSON, multipartForm).To(handle(h.bounded(h.patchApp))).
+			Operation("update" + at.ID + "App").
 			Doc("The same as PATCH").Reads(appRequest{}).Param(app),
-		ws.PATCH(at.Path+"/apps/{app}").Consumes(restful.MIME_JSON, mergePatch).To(handle(h.patchApp)).Operation("patch" + at.ID + "App").
+		ws.PATCH(at.Path+"/apps/{app}").Consumes(restful.MIME_JSON, mergePatch).To(handle(h.bounded(h.patchApp))).
+			Operation("patch" + at.ID + "App").
 			Doc("Change what an application says of itself: what is absent stays, what is empty is cleared").Reads(appRequest{}).Param(app),
 		ws.GET(at.Path + "/apps/{app}").To(web.Handle(h.app)).Operation("get" + at.ID + "App").
 			Doc("One application").Writes(v2.Application{}).Param(app),

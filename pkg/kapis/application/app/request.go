@@ -1,6 +1,7 @@
 package app
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,8 +16,8 @@ import (
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	"kapis.dev/ks-apiserver/pkg/appstore"
-	"kapis.dev/ks-apiserver/pkg/appstore/file"
 	"kapis.dev/ks-apiserver/pkg/chart"
+	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -28,6 +29,10 @@ const (
 	maxAttachments = 16
 	maxMaintainers = 32
 	maxResources   = 256
+	// maxPackages is how many large packages are in memory at once, and maxOfUser how many for one user. Bodies of smallBody bytes don't
+	// count.
+	maxPackages, maxOfUser = 8, 4
+	smallBody              = 2 << 20
 )
 
 // appRequest is what clients send of an application or a version. Nil is absent.
@@ -90,33 +95,60 @@ func plainly(err error) string {
 	return "it can't be read"
 }
 
-// readRequest reads the body of a write, which is JSON, or a form with jsonData and the package as file.
-func readRequest(r *restful.Request) (*appRequest, error) {
+// IsUpload reports whether a request may have a package in its body, which has a bound of its own (Handler.read).
+func IsUpload(i *request.Info) bool {
+	return i.APIGroup == v2.GroupName && !i.IsKubernetes && i.IsResource && i.Resource == "apps" &&
+		(i.Subresource == "" || i.Subresource == "versions")
+}
+
+// bounded returns h for a few requests at once that have a large package, in their body or in their answer.
+func (h *Handler) bounded(handle web.Handler) web.Handler {
+	return func(r *restful.Request) (any, error) {
+		if n := r.Request.ContentLength; r.Request.Method != http.MethodGet && n >= 0 && n <= smallBody {
+			return handle(r)
+		}
+		user := request.UserFrom(r.Request.Context()).GetName()
+		if !h.packages.Enter(user) {
+			return nil, status.RetryAfter(1, status.Errorf(http.StatusServiceUnavailable, "too many packages are sent at this moment"))
+		}
+		defer h.packages.Leave(user)
+		return handle(r)
+	}
+}
+
+// read reads the body of a write, which is JSON, or a form with jsonData and the package as file.
+func (h *Handler) read(r *restful.Request) (*appRequest, error) {
+	most := h.Files.MaxSize()
+	body := int64(maxJSON + base64.StdEncoding.EncodedLen(most)) // a form has less around a file than base64 adds to it
+	if r.Request.ContentLength > body {
+		return nil, tooLarge(most)
+	}
 	req := &appRequest{}
 	var err error
 	if strings.HasPrefix(r.HeaderParameter("Content-Type"), multipartForm) {
-		err = readForm(r.Request, req)
+		r.Request.Body = http.MaxBytesReader(nil, r.Request.Body, body)
+		err = readForm(r.Request, req, most)
 	} else {
 		var raw []byte
-		if raw, err = web.ReadBody(r.Request, maxJSON+file.MaxSize*4/3+4); err == nil {
+		if raw, err = web.ReadBody(r.Request, body); err == nil {
 			err = decode(raw, req)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if len(req.Package) > file.MaxSize {
-		return nil, tooLarge()
+	if len(req.Package) > most {
+		return nil, tooLarge(most)
 	}
 	return req, req.check()
 }
 
-func tooLarge() error {
-	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a package has at most %d KiB", file.MaxSize>>10))
+func tooLarge(most int) error {
+	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a package has at most %d KiB", most>>10))
 }
 
 // readForm reads a form as it arrives: no part is kept beyond its bound.
-func readForm(r *http.Request, req *appRequest) error {
+func readForm(r *http.Request, req *appRequest, most int) error {
 	form, err := r.MultipartReader()
 	if err != nil {
 		return status.BadRequestf("the body is no form: multipart/form-data has a boundary")
@@ -129,7 +161,7 @@ func readForm(r *http.Request, req *appRequest) error {
 			break
 		}
 		if err != nil {
-			return unreadable(err)
+			return unreadable(err, most)
 		}
 		name := part.FormName()
 		if name != "file" && name != "jsonData" {
@@ -139,11 +171,11 @@ func readForm(r *http.Request, req *appRequest) error {
 			return status.BadRequestf("the form has the field %s twice", name)
 		}
 		seen[name] = true
-		most := int64(maxJSON)
+		bound := maxJSON
 		if name == "file" {
-			most = file.MaxSize
+			bound = most
 		}
-		content, err := readPart(part, most)
+		content, err := readPart(part, bound)
 		if err != nil {
 			return err
 		}
@@ -161,21 +193,21 @@ func readForm(r *http.Request, req *appRequest) error {
 	return nil
 }
 
-func readPart(part *multipart.Part, most int64) ([]byte, error) {
-	content, err := io.ReadAll(io.LimitReader(part, most+1))
+func readPart(part *multipart.Part, most int) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(part, int64(most)+1))
 	switch {
 	case err != nil:
-		return nil, unreadable(err)
-	case int64(len(content)) > most:
+		return nil, unreadable(err, most)
+	case len(content) > most:
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the field %s has at most %d KiB", part.FormName(), most>>10))
 	}
 	return content, nil
 }
 
-func unreadable(err error) error {
+func unreadable(err error, most int) error {
 	var long *http.MaxBytesError
 	if errors.As(err, &long) || errors.Is(err, multipart.ErrMessageTooLarge) {
-		return tooLarge()
+		return tooLarge(most)
 	}
 	return status.BadRequestf("the form can't be read to its end")
 }

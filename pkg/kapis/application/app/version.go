@@ -21,18 +21,19 @@ func (h *Handler) versionRoutes(ws *restful.WebService, at scope.Variant) {
 	all, one := at.Path+"/apps/{app}/versions", at.Path+"/apps/{app}/versions/{version}"
 	ws.Route(at.Document(ws, scope.Listing(ws, ws.GET(all).To(web.Handle(h.versions)).Operation("list"+at.ID+"AppVersions").
 		Doc("Versions of an application: filtered, sorted, one page").Param(app))))
-	ws.Route(at.Document(ws, ws.POST(all).Consumes(restful.MIME_JSON, multipartForm).To(handle(h.createVersion)).
+	ws.Route(at.Document(ws, ws.POST(all).Consumes(restful.MIME_JSON, multipartForm).To(handle(h.bounded(h.createVersion))).
 		Operation("create"+at.ID+"AppVersion").Doc("Add a version to an application").Reads(appRequest{}).Writes(appInfo{}).Param(app).
 		Param(validate)))
 	for _, b := range []*restful.RouteBuilder{
 		ws.GET(one).To(web.Handle(h.version)).Operation("get" + at.ID + "AppVersion").Doc("One version").Writes(v2.ApplicationVersion{}),
-		ws.POST(one).Consumes(restful.MIME_JSON, multipartForm).To(handle(h.replaceVersion)).Operation("update" + at.ID + "AppVersion").
+		ws.POST(one).Consumes(restful.MIME_JSON, multipartForm).To(handle(h.bounded(h.replaceVersion))).
+			Operation("update" + at.ID + "AppVersion").
 			Doc("Replace the package of a version that is a draft, or rejected").Reads(appRequest{}).Writes(appInfo{}).Param(validate),
 		ws.DELETE(one).To(web.Handle(h.deleteVersion)).Operation("delete" + at.ID + "AppVersion").
 			Doc("Delete a version that is neither submitted nor active, with its package"),
-		ws.GET(one + "/package").To(web.Handle(h.versionPackage)).Operation("get" + at.ID + "AppVersionPackage").
+		ws.GET(one + "/package").To(web.Handle(h.bounded(h.versionPackage))).Operation("get" + at.ID + "AppVersionPackage").
 			Doc("The package of a version, in base64").Writes(packageAnswer{}),
-		ws.GET(one + "/files").To(web.Handle(h.versionFiles)).Operation("get" + at.ID + "AppVersionFiles").
+		ws.GET(one + "/files").To(web.Handle(h.bounded(h.versionFiles))).Operation("get" + at.ID + "AppVersionFiles").
 			Doc("The files of a version's package by their names, each in base64").Writes(map[string][]byte{}),
 		ws.GET(one + "/audits").To(web.Handle(h.audits)).Operation("list" + at.ID + "AppVersionAudits").
 			Doc("Changes of the state of a version, the latest first"),
@@ -80,7 +81,7 @@ func (h *Handler) version(r *restful.Request) (any, error) {
 
 // readVersion reads a package for the application of the path.
 func (h *Handler) readVersion(r *restful.Request) (*v2.Application, *appstore.Package, *appRequest, error) {
-	req, err := readRequest(r)
+	req, err := h.read(r)
 	if err != nil {
 		return nil, nil, nil, err
 	}

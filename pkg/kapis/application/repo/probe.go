@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	"kapis.dev/ks-apiserver/pkg/chart/source"
+	"kapis.dev/ks-apiserver/pkg/kapis/application/scope"
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
@@ -28,13 +28,10 @@ type Prober interface {
 // probes looks at the indexes of repositories, a few at once.
 type probes struct {
 	prober Prober
-
-	mu  sync.Mutex
-	all int
-	of  map[string]int // by the user
+	limit  *scope.Limit
 }
 
-func newProbes(p Prober) *probes { return &probes{prober: p, of: map[string]int{}} }
+func newProbes(p Prober) *probes { return &probes{p, scope.NewLimit(maxProbes, maxOfUser)} }
 
 // check returns an error if a Repo with this spec can't be reached, or has no index.
 func (p *probes) check(ctx context.Context, user string, spec *v2.RepoSpec) error {
@@ -42,10 +39,10 @@ func (p *probes) check(ctx context.Context, user string, spec *v2.RepoSpec) erro
 	if err != nil {
 		return status.BadRequestf("%v", err)
 	}
-	if !p.enter(user) {
+	if !p.limit.Enter(user) {
 		return status.RetryAfter(1, status.Errorf(http.StatusServiceUnavailable, "too many repositories are looked at at this moment"))
 	}
-	defer p.leave(user)
+	defer p.limit.Leave(user)
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	err = p.prober.Probe(ctx, access)
@@ -55,26 +52,6 @@ func (p *probes) check(ctx context.Context, user string, spec *v2.RepoSpec) erro
 		return status.Errorf(http.StatusBadGateway, "the index of the repository can't be read: %s", failed.Message)
 	}
 	return err
-}
-
-func (p *probes) enter(user string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.all >= maxProbes || p.of[user] >= maxOfUser {
-		return false
-	}
-	p.all++
-	p.of[user]++
-	return true
-}
-
-func (p *probes) leave(user string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.all--
-	if p.of[user]--; p.of[user] == 0 {
-		delete(p.of, user)
-	}
 }
 
 // Package returns the package of a version that comes from a Repo, as packages reads it.

@@ -1,4 +1,3 @@
-// Package file keeps the files of the application store: packages of versions, and images that pages show.
 package file
 
 import (
@@ -16,19 +15,9 @@ const (
 	Namespace = "extension-openpitrix"
 	// key is that of a file in its ConfigMap.
 	key = "BinaryKey"
-	// MaxSize is how large a file may be, in bytes: what a ConfigMap holds.
-	MaxSize = 1 << 20
+	// MaxInConfigMap is how large a file in a ConfigMap may be, in bytes, and MaxImage how large an image may be, wherever it is.
+	MaxInConfigMap, MaxImage = 1 << 20, 1 << 20
 )
-
-// Store keeps files by name. Errors are metav1.Status errors, NotFound for a file that is not there.
-type Store interface {
-	// Get returns a file. The caller must not change it.
-	Get(ctx context.Context, name string) ([]byte, error)
-	// Put keeps a file under a name, and takes the place of what was there. Labels say whose it is.
-	Put(ctx context.Context, name string, labels map[string]string, content []byte) error
-	// Delete removes a file, and succeeds where there is none.
-	Delete(ctx context.Context, name string) error
-}
 
 // ConfigMaps keeps each file in a ConfigMap of its own, as the program itself: who may read or write a file is decided before.
 type ConfigMaps struct {
@@ -50,15 +39,15 @@ func (c *ConfigMaps) Get(ctx context.Context, name string) ([]byte, error) {
 	}
 	content, ok := m.BinaryData[key]
 	if !ok {
-		return nil, apierrors.NewNotFound(corev1.Resource("configmaps"), name)
+		return nil, notFound(name)
 	}
 	return content, nil
 }
 
 // Put implements Store.
 func (c *ConfigMaps) Put(ctx context.Context, name string, labels map[string]string, content []byte) error {
-	if len(content) > MaxSize {
-		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a file has at most %d bytes", MaxSize))
+	if len(content) > MaxInConfigMap {
+		return tooLarge(MaxInConfigMap)
 	}
 	m := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: Namespace, Labels: labels},
@@ -82,7 +71,7 @@ func (c *ConfigMaps) Delete(ctx context.Context, name string) error {
 	return nil
 }
 
-// Labels returns whose a file is: the labels that it was kept with.
+// Labels implements Store.
 func (c *ConfigMaps) Labels(ctx context.Context, name string) (map[string]string, error) {
 	m, err := c.client.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -90,3 +79,12 @@ func (c *ConfigMaps) Labels(ctx context.Context, name string) (map[string]string
 	}
 	return m.Labels, nil
 }
+
+// MaxSize implements Store.
+func (c *ConfigMaps) MaxSize() int { return MaxInConfigMap }
+
+func tooLarge(most int) error {
+	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a file has at most %d KiB", most>>10))
+}
+
+func notFound(name string) error { return apierrors.NewNotFound(corev1.Resource("files"), name) }

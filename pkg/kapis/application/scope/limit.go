@@ -1,0 +1,39 @@
+package scope
+
+import "sync"
+
+// Limit bounds how many of something users do at once: all of them, and each.
+type Limit struct {
+	most, mostOfUser int
+
+	mu  sync.Mutex
+	all int
+	of  map[string]int // by the user
+}
+
+// NewLimit returns a Limit.
+func NewLimit(most, mostOfUser int) *Limit {
+	return &Limit{most: most, mostOfUser: mostOfUser, of: map[string]int{}}
+}
+
+// Enter reports whether a user may begin, who then has to Leave.
+func (l *Limit) Enter(user string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all >= l.most || l.of[user] >= l.mostOfUser {
+		return false
+	}
+	l.all++
+	l.of[user]++
+	return true
+}
+
+// Leave ends what Enter began.
+func (l *Limit) Leave(user string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all--
+	if l.of[user]--; l.of[user] == 0 {
+		delete(l.of, user)
+	}
+}
