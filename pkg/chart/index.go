@@ -36,7 +36,8 @@ type Version struct {
 	Created     time.Time         `json:"created,omitzero"`
 	Annotations map[string]string `json:"annotations,omitempty"`
 
-	raw json.RawMessage
+	raw   json.RawMessage
+	about *About
 }
 
 // About is what an index says of a version for people.
@@ -58,9 +59,15 @@ type Maintainer struct {
 // installed without it.
 func (v *Version) About() About {
 	var out About
+	if v.about != nil {
+		return *v.about
+	}
 	_ = json.Unmarshal(v.raw, &out) // it decodes what it can
 	return out
 }
+
+// SetAbout sets what About returns of a version that was not read of the text of an index.
+func (v *Version) SetAbout(is About) { v.about = &is }
 
 // Entry are the versions of one chart in an index.
 type Entry struct {

@@ -98,7 +98,7 @@ func (r *registryReader) read(ctx context.Context, below string) ([]chart.Entry,
 	}
 	if len(repositories) == 0 {
 		if below == "" {
-			return nil, failure(ReasonUnsupported, "%s names no repositories: spec.url has to have the path of one", r.name.RegistryStr())
+			return nil, r.namesNothing()
 		}
 		repositories = []string{below}
 	}
@@ -132,6 +132,37 @@ func (r *registryReader) read(ctx context.Context, below string) ([]chart.Entry,
 			"there is no chart of Helm at the path of spec.url, and %s names nothing below it", r.name.RegistryStr())
 	}
 	return merge(repositories, found), nil
+}
+
+// probeRegistry returns an error unless a registry names something at or below a path.
+func (c *Client) probeRegistry(ctx context.Context, a *Access) error {
+	to, err := c.registry(a, a.base)
+	if err != nil {
+		return err
+	}
+	defer to.close()
+	at := strings.Trim(a.base.Path, "/")
+	repositories, err := (&registryReader{registry: to}).below(ctx, at)
+	switch {
+	case err != nil || len(repositories) > 0:
+		return err
+	case at == "":
+		return to.namesNothing()
+	}
+	s, err := to.pull(ctx, at)
+	if err != nil {
+		return err
+	}
+	tags, err := s.versions(ctx, at)
+	if err == nil && len(tags) == 0 {
+		err = failure(ReasonInvalid, "the registry has no versions of a chart at the path of spec.url, and names nothing below it")
+	}
+	return err
+}
+
+// namesNothing is the failure of a registry that shows no list of its repositories.
+func (r *registry) namesNothing() error {
+	return failure(ReasonUnsupported, "%s names no repositories: spec.url has to have the path of one", r.name.RegistryStr())
 }
 
 // merge joins what was found under the names of charts. One that two repositories have is neither's: whoever may write into one of them
@@ -273,6 +304,7 @@ func (r *registryReader) repository(ctx context.Context, repository string) (*ch
 				others++
 				continue
 			}
+			v.SetAbout(is.about)
 			if v.Name, v.Digest, v.Created = is.name, is.digest, is.created; is.name == entry.Name && chart.CheckVersion(t.version) == nil {
 				taken++
 			} else { // which is told of it where the entry is read

@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -86,7 +87,9 @@ func tooMuch(host string, most int, what string) error {
 
 // guard is the transport to a registry. It is below what logs in and follows redirects, so that all of it keeps within the bounds.
 type guard struct {
-	base     *http.Transport
+	base *http.Transport
+	// own is the transport to the registry itself, which gets a certificate; nil where there is none.
+	own      *http.Transport
 	host     string
 	insecure bool
 	requests atomic.Int32
@@ -104,6 +107,9 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	out := r.Clone(r.Context())
 	out.Header.Del("Referer")
+	if g.own != nil && out.URL.Scheme == "https" && hostport(out.URL) == hostport(&url.URL{Scheme: schemeOCI, Host: g.host}) {
+		return g.own.RoundTrip(out)
+	}
 	return g.base.RoundTrip(out)
 }
 
@@ -134,10 +140,19 @@ func (c *Client) registry(a *Access, at *url.URL) (*registry, error) {
 	if (a.username != "" || a.password != "") && a.isFor(at) {
 		out.account = &authn.Basic{Username: a.username, Password: a.password}
 	}
+	if a.certificate != nil && a.isFor(at) {
+		out.transport.own = out.transport.base.Clone()
+		out.transport.own.TLSClientConfig.Certificates = []tls.Certificate{*a.certificate}
+	}
 	return out, nil
 }
 
-func (r *registry) close() { r.transport.base.CloseIdleConnections() }
+func (r *registry) close() {
+	r.transport.base.CloseIdleConnections()
+	if r.transport.own != nil {
+		r.transport.own.CloseIdleConnections()
+	}
+}
 
 // session is logged in at a registry, for one scope.
 type session struct {
@@ -201,7 +216,7 @@ func (r *registry) refused(code int, what string) error {
 	host, reason, hint := r.name.RegistryStr(), ReasonUnreachable, ""
 	switch code {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		reason, hint = ReasonUnauthorized, ": check spec.basicAuth"
+		reason, hint = ReasonUnauthorized, ": check "+r.access.words().credential
 	case http.StatusNotFound, http.StatusGone:
 		reason = ReasonNotFound
 	}
@@ -223,7 +238,8 @@ func (r *registry) failure(ctx context.Context, what string, err error) error {
 	case errors.Is(err, egress.ErrRefused): // before TLS: a registry is tried without it too, where that is allowed
 	case errors.Is(err, errPlain), errors.Is(err, http.ErrSchemeMismatch):
 		return failure(ReasonUnreachable,
-			"%s does not speak TLS with a certificate that is valid: check spec.caBundle, or spec.insecure if that is on purpose", host)
+			"%s does not speak TLS with a certificate that is valid: check %s, or %s if that is on purpose", host,
+			r.access.words().authorities, r.access.words().insecure)
 	case !errors.As(err, &network) && ctx.Err() == nil && !errors.Is(err, io.ErrUnexpectedEOF):
 		return failure(ReasonUnreachable, "%s does not answer %s as a container registry does", host, what)
 	}
@@ -238,6 +254,7 @@ type manifest struct {
 	// digest is that of the packed chart.
 	digest  string
 	created time.Time
+	about   chart.About
 }
 
 // digestOf asks for the digest of what is under a tag; "" where the registry does not say it.
@@ -307,16 +324,37 @@ func (s *session) manifest(ctx context.Context, at reference) (*manifest, error)
 		return nil, err
 	}
 	var described chart.Metadata
+	var about chart.About
 	if json.Unmarshal(raw, &described) != nil {
 		return nil, failure(ReasonInvalid, "the description of the chart is no JSON of one")
 	}
 	if out.name, out.version = described.Name, described.Version; len(out.name) > maxRepository || len(out.version) > maxRepository {
 		return nil, failure(ReasonInvalid, "the name or the version of the chart has more than %d letters", maxRepository)
 	}
+	_ = json.Unmarshal(raw, &about) // it decodes what it can
+	out.about = short(&about)
 	if created, err := time.Parse(time.RFC3339, is.Annotations["org.opencontainers.image.created"]); err == nil {
 		out.created = created
 	}
 	return out, nil
+}
+
+// short returns of what a chart says for people as much as is remembered of each.
+func short(is *chart.About) chart.About {
+	const text, address, maintainers = 1024, 2048, 10
+	within := func(s string, most int) string {
+		if len(s) > most {
+			return ""
+		}
+		return strings.Clone(s)
+	}
+	out := chart.About{Description: strings.Clone(chart.Clip(is.Description, text)), Home: within(is.Home, address),
+		Icon: within(is.Icon, address)}
+	for _, m := range is.Maintainers[:min(len(is.Maintainers), maintainers)] {
+		out.Maintainers = append(out.Maintainers, chart.Maintainer{Name: within(m.Name, text), Email: within(m.Email, text),
+			URL: within(m.URL, address)})
+	}
+	return out
 }
 
 // blob reads content by its digest, and verifies it.

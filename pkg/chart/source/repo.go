@@ -11,17 +11,13 @@ import (
 	"kapis.dev/ks-apiserver/pkg/chart"
 )
 
-var ofRepo = fieldNames{"spec.credential", "spec.credential.caFile"}
+var ofRepo = fieldNames{"spec.credential", "spec.credential.caFile", "spec.credential.insecureSkipTLSVerify"}
 
 // AccessOfRepo returns how a Repo is reached. The certificates and the key in its credential are content, and never paths.
 func AccessOfRepo(r *applicationv2.Repo) (*Access, error) {
 	base, err := parseBase(r.Spec.URL, ofRepo)
 	if err != nil {
 		return nil, err
-	}
-	if base.Scheme == schemeOCI {
-		return nil, failure(ReasonUnsupported,
-			"spec.url: the application store reads repositories by http and https, and none in registries (oci://)")
 	}
 	c := &r.Spec.Credential
 	out := &Access{base: base, username: c.Username, password: c.Password, fields: ofRepo,
@@ -65,8 +61,12 @@ func SameAddress(a, b string) bool {
 // maxHead is how much of an index Probe looks at, in bytes.
 const maxHead = 1 << 20
 
-// Probe reads as much of a repository's index as tells that there is one, in little memory.
+// Probe reads as much of a repository's index as tells that there is one, or of a registry as tells that it has something at the path, in
+// little memory.
 func (c *Client) Probe(ctx context.Context, a *Access) error {
+	if a.base.Scheme == schemeOCI {
+		return c.probeRegistry(ctx, a)
+	}
 	head, whole, err := c.head(ctx, a, a.base.JoinPath("index.yaml"), maxHead, whatIndex)
 	if err != nil {
 		return err

@@ -62,9 +62,9 @@ func failure(reason, format string, args ...any) *Failure {
 }
 
 // fieldNames are the names of the fields that failures point to.
-type fieldNames struct{ credential, authorities string }
+type fieldNames struct{ credential, authorities, insecure string }
 
-var ofRepository = fieldNames{"spec.basicAuth", "spec.caBundle"}
+var ofRepository = fieldNames{"spec.basicAuth", "spec.caBundle", "spec.insecure"}
 
 // Access is how a repository is reached.
 type Access struct {

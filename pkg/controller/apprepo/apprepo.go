@@ -98,7 +98,7 @@ type read struct {
 	// asked says that somebody waits for the read: it is new, changed, or to be read by hand.
 	asked bool
 	// since asks whether something has changed, and digest is that of the index which was taken over.
-	since  source.Validators
+	since  source.State
 	digest string
 	turn   polling.Turn
 	// message is why it could not be read.
@@ -108,7 +108,7 @@ type read struct {
 }
 
 // whole has the next read take over all that there is, whether or not it has changed.
-func (is *read) whole() { is.since, is.digest = source.Validators{}, "" }
+func (is *read) whole() { is.since, is.digest = source.State{}, "" }
 
 // forget has a Repo be read as a whole the next time: objects that come of it are gone.
 func (r *Reconciler) forget(name string) { r.reads.Edit(name, (*read).whole) }
@@ -280,7 +280,8 @@ type outcome struct {
 	bad []string
 }
 
-// take reads the index, and takes it over where it has changed. An error that is a Failure is of the repository, any other of the cluster.
+// take reads the index, or what a registry has, and takes it over where it has changed. An error that is a Failure is of the repository,
+// any other of the cluster.
 func (r *Reconciler) take(ctx context.Context, repo *applicationv2.Repo, last *read) (outcome, error) {
 	switch {
 	case repo.Name == applicationv2.RepoUpload:
@@ -296,16 +297,13 @@ func (r *Reconciler) take(ctx context.Context, repo *applicationv2.Repo, last *r
 	}
 	reading, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	raw, since, err := r.source.Index(reading, access, last.since)
+	index, since, err := r.source.Catalogue(reading, access, maxVersions, last.since)
 	if err != nil {
+		last.since = since
 		return outcome{}, err
 	}
-	if raw == nil {
+	if index == nil {
 		return outcome{}, nil
-	}
-	index, err := chart.ReadIndex(raw)
-	if err != nil {
-		return outcome{}, &source.Failure{Reason: source.ReasonInvalid, Message: err.Error()}
 	}
 	if index.Digest == last.digest {
 		last.since = since
