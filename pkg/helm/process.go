@@ -30,7 +30,7 @@ const (
 type process struct {
 	program                []string
 	timeout, renderTimeout time.Duration
-	redact                 *redactor
+	redact                 *Redactor
 	event                  func(Event)
 
 	mu    sync.Mutex
@@ -202,7 +202,7 @@ func (p *process) read(from io.Reader) *Line {
 			p.end(ReasonInterrupted, false, "its process wrote a line that is no event")
 			return nil
 		}
-		p.clean(line)
+		p.redact.Clean(line)
 		if line.Done {
 			return line
 		}
@@ -219,32 +219,6 @@ func (p *process) read(from io.Reader) *Line {
 		p.end(ReasonTooLarge, false, "its process wrote more than %d bytes", maxOutput)
 	}
 	return nil
-}
-
-// clean takes the values out of what a child says, and cuts it.
-func (p *process) clean(l *Line) {
-	short := func(s *string) { *s = Clip(p.redact.text(*s), maxMessage) }
-	short(&l.Message)
-	if l.Error != nil {
-		short(&l.Error.Message)
-	}
-	if l.Result == nil {
-		return
-	}
-	l.Result.Manifest = p.redact.text(l.Result.Manifest)
-	for i := range l.Result.Changes {
-		c := &l.Result.Changes[i]
-		short(&c.Problem)
-		for f := range c.Fields {
-			short(&c.Fields[f])
-		}
-	}
-	for i := range l.Result.Kept {
-		short(&l.Result.Kept[i])
-	}
-	if l.Result.Release != nil {
-		short(&l.Result.Release.Description)
-	}
 }
 
 // complaint is what a child says on its standard error: the end of it, and the line with which the runtime of Go ends a program.

@@ -79,18 +79,36 @@ type lines struct {
 	count int
 	// cause is the last error that the SDK logged: it returns some of them without their reason.
 	cause error
+	// hidden is what nothing says, and redact what replaces it.
+	hidden helm.Hidden
+	redact *helm.Redactor
 }
 
 // maxMessages bounds the log of an operation.
 const maxMessages = 500
 
+// maxText bounds a message before it is cut to what is shown, in bytes.
+const maxText = 64 << 10
+
+// hide adds to what nothing says from now on.
+func (l *lines) hide(add func(*helm.Hidden)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	add(&l.hidden)
+	l.redact = nil
+}
+
 func (l *lines) write(line helm.Line) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.redact == nil {
+		l.redact = l.hidden.Redactor()
+	}
+	l.redact.Clean(&line)
 	raw, err := json.Marshal(line)
 	if err != nil {
 		return err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	_, err = l.out.Write(append(raw, '\n'))
 	return err
 }
@@ -106,7 +124,8 @@ func (l *lines) message(format string, args ...any) {
 	if over {
 		return
 	}
-	_ = l.write(helm.Line{Event: helm.Event{Message: text[:min(len(text), 1024)]}})
+	// write cuts it when nothing is in it any more that is hidden: a part of that could not be found.
+	_ = l.write(helm.Line{Event: helm.Event{Message: text[:min(len(text), maxText)]}})
 }
 
 func (l *lines) Enabled(context.Context, slog.Level) bool { return true }

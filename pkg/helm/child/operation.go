@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kapis.dev/ks-apiserver/pkg/helm"
+	"kapis.dev/ks-apiserver/pkg/helm/lookup"
 	"kapis.dev/ks-apiserver/pkg/helm/record"
 )
 
@@ -36,9 +37,9 @@ type operation struct {
 	client      *kube.Client
 	definitions *definitions
 
-	looked   *lookups // what templates may not read
-	given    string   // the digest of what the rendered objects give
-	rendered bool     // the templates of the chart have been executed
+	looked   *lookup.Denied // what templates may not read
+	given    string         // the digest of what the rendered objects give
+	rendered bool           // the templates of the chart have been executed
 }
 
 func newOperation(job helm.Job, l *lines) (*operation, error) {
@@ -50,14 +51,17 @@ func newOperation(job helm.Job, l *lines) (*operation, error) {
 	if as.Impersonate.UserName == "" {
 		return nil, fault(helm.ReasonInvalid, "no user is named to apply the release as")
 	}
+	as.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return lookup.Hide(next, l.hide, job.Request.Name, job.Request.Namespace)
+	})
 	if job.Request.Operation == helm.Preview {
 		for _, cfg := range []*rest.Config{as, own} {
 			cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return dryRuns{next} })
 		}
 	}
 	if job.Request.Operation == helm.Render {
-		o.looked = &lookups{}
-		as.Wrap(func(next http.RoundTripper) http.RoundTripper { return looking{o.looked, next} })
+		o.looked = &lookup.Denied{}
+		as.Wrap(o.looked.Transport)
 	}
 	g, err := newGetter(as, job.Request.Namespace)
 	if err != nil {

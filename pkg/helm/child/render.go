@@ -54,7 +54,7 @@ func (o *operation) draw(ctx context.Context) (
 // render returns what Apply would apply.
 func (o *operation) render(ctx context.Context) (*helm.Result, error) {
 	rel, found, all, err := o.draw(ctx)
-	result := &helm.Result{Lookups: o.looked.all()}
+	result := &helm.Result{Lookups: o.looked.All()}
 	if err != nil {
 		return result, err
 	}

@@ -1,4 +1,6 @@
-package child
+// Package lookup is between the templates of charts and kube-apiserver, which they ask by their function lookup: what they may not read is
+// noted, and what they read of Secrets is hidden.
+package lookup
 
 import (
 	"io"
@@ -16,21 +18,23 @@ const maxLookups = 100
 // notThere is what kube-apiserver answers where an object is not there.
 const notThere = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`
 
-// lookups are what templates may not read.
-type lookups struct {
+// Denied are what templates may not read. Its zero value has nothing.
+type Denied struct {
 	mu    sync.Mutex
 	found []helm.Lookup
 }
 
-// looking is a transport that takes what templates may not read for what is not there, as it is where a chart is rendered without a
+// Transport returns a transport that takes what templates may not read for what is not there, as it is where a chart is rendered without a
 // cluster, and notes it.
-type looking struct {
-	*lookups
+func (d *Denied) Transport(next http.RoundTripper) http.RoundTripper { return noting{d, next} }
+
+type noting struct {
+	*Denied
 	next http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
-func (l looking) RoundTrip(r *http.Request) (*http.Response, error) {
+func (l noting) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := l.next.RoundTrip(r)
 	if err != nil || answer.StatusCode != http.StatusForbidden || r.Method != http.MethodGet {
 		return answer, err
@@ -47,27 +51,27 @@ func (l looking) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // note notes what is looked for, once; false where that is too much.
-func (l *lookups) note(is helm.Lookup) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (d *Denied) note(is helm.Lookup) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	switch {
-	case slices.Contains(l.found, is):
+	case slices.Contains(d.found, is):
 		return true
-	case len(l.found) == maxLookups:
+	case len(d.found) == maxLookups:
 		return false
 	}
-	l.found = append(l.found, is)
+	d.found = append(d.found, is)
 	return true
 }
 
-// all returns what was noted.
-func (l *lookups) all() []helm.Lookup {
-	if l == nil {
+// All returns what was noted.
+func (d *Denied) All() []helm.Lookup {
+	if d == nil {
 		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.found)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.found)
 }
 
 // lookupOf returns what a path of kube-apiserver reads: an object, or all of a kind.

@@ -1,4 +1,4 @@
-package child
+package lookup_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/helm"
+	"kapis.dev/ks-apiserver/pkg/helm/lookup"
 )
 
 // refuses answers with a code.
@@ -40,13 +41,13 @@ func TestX21WhatTemplatesMayNotReadIsNoted(t *testing.T) {
 		{http.MethodPost, "/api/v1/namespaces/a/secrets", 403, nil},
 		{http.MethodDelete, "/api/v1/namespaces/a/secrets/b", 403, nil},
 	} {
-		notes := &lookups{}
+		notes := &lookup.Denied{}
 		r, err := http.NewRequestWithContext(t.Context(), c.method, "https://kube.example"+c.path, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
-			answer, err := looking{notes, refuses(c.code)}.RoundTrip(r)
+			answer, err := notes.Transport(refuses(c.code)).RoundTrip(r)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,15 +57,26 @@ func TestX21WhatTemplatesMayNotReadIsNoted(t *testing.T) {
 				t.Errorf("%s %s: %d becomes %d %s", c.method, c.path, c.code, answer.StatusCode, body)
 			}
 		}
-		if all := notes.all(); c.want == nil && len(all) > 0 || c.want != nil && (len(all) != 1 || all[0] != *c.want) {
+		if all := notes.All(); c.want == nil && len(all) > 0 || c.want != nil && (len(all) != 1 || all[0] != *c.want) {
 			t.Errorf("%s %s: %+v", c.method, c.path, all)
 		}
 	}
-	notes := &lookups{}
-	for i := range 2 * maxLookups {
-		notes.note(helm.Lookup{Resource: "secrets", Name: fmt.Sprint(i)})
+	const most = 100
+	notes := &lookup.Denied{}
+	for i := range 2 * most {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("https://kube.example/api/v1/secrets/%d", i), http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := notes.Transport(refuses(http.StatusForbidden)).RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = answer.Body.Close(); (answer.StatusCode == http.StatusNotFound) != (i < most) {
+			t.Errorf("the answer %d is %d", i, answer.StatusCode)
+		}
 	}
-	if len(notes.all()) != maxLookups {
-		t.Errorf("%d are noted", len(notes.all()))
+	if len(notes.All()) != most {
+		t.Errorf("%d are noted", len(notes.All()))
 	}
 }
