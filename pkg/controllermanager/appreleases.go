@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -61,7 +60,7 @@ type packages struct {
 func (p *packages) Load(ctx context.Context, v *v2.ApplicationVersion) ([]byte, error) {
 	raw, err := p.files.Get(ctx, v.Name)
 	switch {
-	case apierrors.IsNotFound(err) && v.Spec.PullURL != "":
+	case err != nil && v.Spec.PullURL != "": // also where files are away, which it has none of
 		return p.repos.Get(ctx, v)
 	case err != nil:
 		return nil, err

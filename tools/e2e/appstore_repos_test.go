@@ -175,7 +175,7 @@ func validatesRepos(t *testing.T, owner caller, repos string, body func(string, 
 		"that leads to metadata":          {502, leads("http://169.254.169.254/latest"), nil, "metadata address"},
 		"at a metadata address":           {502, "http://169.254.169.254", nil, "metadata address"},
 		"that is a file":                  {400, "file:///etc/passwd", nil, "no http, https or oci URL"},
-		"in a registry":                   {400, "oci://registry.example.com/charts", nil, "oci://"},
+		"at no path of a registry":        {400, "oci://registry.example.com/Charts", nil, "no name of a repository in a registry"},
 		"that is a chart":                 {502, m.elsewhere.URL + "/charts/shop-1.0.0.tgz", nil, "answers 404"},
 	} {
 		got := owner.must(t, c.code, http.MethodPost, repos+"?validate=true", body(c.url, c.credential)).body

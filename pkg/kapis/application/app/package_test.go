@@ -12,12 +12,14 @@ import (
 
 	restful "github.com/emicklei/go-restful/v3"
 
+	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	"kapis.dev/ks-apiserver/pkg/appstore/file"
 	"kapis.dev/ks-apiserver/pkg/chart/charttest"
 	"kapis.dev/ks-apiserver/pkg/kapis/application/app"
 	"kapis.dev/ks-apiserver/pkg/kapis/application/scope"
 	"kapis.dev/ks-apiserver/pkg/kapis/application/scopetest"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // bucket is a place for large files. Reads wait for let, where it is not nil.
@@ -138,4 +140,29 @@ func TestX36OnlyPackagesHaveABoundOfTheirOwn(t *testing.T) {
 			t.Errorf("%s: %t, want %t", path, !want, want)
 		}
 	}
+}
+
+// away is a place for files that does not answer.
+type away struct{ files }
+
+func (away) Get(context.Context, string) ([]byte, error) {
+	return nil, status.Errorf(http.StatusBadGateway, "the files are away")
+}
+
+func TestX36PackagesOfRepositoriesDoNotNeedThePlaceOfFiles(t *testing.T) {
+	content := shop(t, "1.0.0")
+	a, v := uploaded("shop-repo", "a", "active", content)
+	mine, uploadedVersion := uploaded("shop-up", "a", "active", content)
+	for _, o := range []map[string]any{a, v} {
+		o["metadata"].(map[string]any)["labels"].(map[string]any)[v2.LabelRepo] = "museum"
+	}
+	w := scopetest.New(t, map[string][]map[string]any{"applications": {a, mine}, "applicationversions": {v, uploadedVersion}},
+		func(s *scope.Store, ws *restful.WebService) {
+			h := app.New(s, away{})
+			h.Fetch = func(context.Context, *v2.ApplicationVersion) ([]byte, error) { return content, nil }
+			h.Routes(ws)
+		})
+	w.Users = map[string]scopetest.Rights{"ann": {Workspaces: map[string][]string{"a": {"*"}}}}
+	w.Expect(http.StatusOK, "ann", http.MethodGet, "/workspaces/a/apps/shop-repo/versions/shop-repo-1.0.0/package", "")
+	w.Expect(http.StatusBadGateway, "ann", http.MethodGet, "/workspaces/a/apps/shop-up/versions/shop-up-1.0.0/package", "")
 }

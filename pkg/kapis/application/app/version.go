@@ -293,7 +293,7 @@ func (h *Handler) audits(r *restful.Request) (any, error) {
 func (h *Handler) content(r *restful.Request, v *v2.ApplicationVersion) ([]byte, error) {
 	ctx := r.Request.Context()
 	raw, err := h.Files.Get(ctx, v.Name)
-	if isNotFound(err) && h.Fetch != nil && v.Labels[v2.LabelRepo] != v2.RepoUpload {
+	if err != nil && h.Fetch != nil && v.Labels[v2.LabelRepo] != v2.RepoUpload { // also where files are away: it has none
 		raw, err = h.Fetch(ctx, v)
 	}
 	switch {
