@@ -39,6 +39,9 @@ func newReverseProxy(address string) http.Handler {
 // measureExtensions measures extensions alone.
 func (b *bench) measureExtensions(ctx context.Context) error {
 	b.measured("extensions", func() ([]figure, error) { return b.extensions(ctx) })
+	if err := b.measureInstallations(ctx); err != nil {
+		return err
+	}
 	return ctx.Err()
 }
 
