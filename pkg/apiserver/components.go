@@ -23,6 +23,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/admission"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	sessionv1alpha1 "kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/apiserver/backends"
 	"kapis.dev/ks-apiserver/pkg/apiserver/fleet"
 	"kapis.dev/ks-apiserver/pkg/appstore/file"
 	"kapis.dev/ks-apiserver/pkg/authn/apikey"
@@ -113,6 +114,7 @@ type components struct {
 	guest       atomic.Pointer[agent.Guest]
 	files       *file.Files
 	extensions  *backend.Handler // made with the routes, whose groups no extension takes
+	proof       backends.ClientCertificate
 	listeners   []net.Listener
 
 	// feeds has each kind that this server itself watches, with whether it is known in full.
@@ -144,6 +146,7 @@ func newComponents(ctx context.Context, cfg *config.Config, cluster *rest.Config
 	p.running.Go(func() { p.keys.Run(ctx) })
 	p.running.Go(func() { p.keys.Rotate(ctx, p.rotation()) })
 	p.running.Go(func() { p.clients.Run(ctx) })
+	p.running.Go(func() { p.proof.Run(ctx, p.client) })
 	p.runSessions(ctx)
 	p.running.Go(func() { p.directory.Run(ctx) })
 	p.running.Go(func() { p.settings.Run(ctx) })

@@ -229,7 +229,7 @@ func (p routes) handler() (http.Handler, error) {
 	}
 	p.extensions = backends.New(backends.Options{Roots: router.Roots(services), Host: p.cluster.Host, Listeners: p.listeners,
 		AllowLoopback: p.cfg.Egress.AllowLoopback, Caches: p.store, Client: p.client, Users: p.users, Streams: p.streams,
-		Issuer: newIssuer(p.cfg, p.keys)})
+		Issuer: newIssuer(p.cfg, p.keys), Proof: &p.proof})
 	documents, err := openapi.New(openapi.Options{
 		Config: p.cluster, WebServices: services, Title: "ks-apiserver", Version: version.Get().GitVersion,
 		Extensions: backends.Documents(p.extensions),

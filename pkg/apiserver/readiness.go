@@ -21,8 +21,7 @@ type readiness struct{ *components }
 func (p readiness) checks() []health.Check {
 	all := []health.Check{
 		{Name: "shutdown", Vital: true, Fault: p.drain.fault},
-		{Name: "oauth-clients", Fault: p.clientsFault},
-		{Name: "identity-providers", Fault: p.providersFault},
+		{Name: "oauth-clients", Fault: p.clientsFault}, {Name: "identity-providers", Fault: p.providersFault},
 		{Name: "settings", Fault: p.settings.Synced}, {Name: "discovery", Fault: p.store.Catalog().Err},
 	}
 	if p.aggregated != nil {

@@ -120,11 +120,9 @@ func serve(ctx context.Context, handler http.Handler, listeners []net.Listener, 
 	defer cancel()
 	srv := &http.Server{
 		Handler:           d.count(handler),
-		ReadHeaderTimeout: readHeaderTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		BaseContext:       func(net.Listener) context.Context { return base },
-		ErrorLog:          log.New(klogWriter{}, "", 0),
+		ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		BaseContext: func(net.Listener) context.Context { return base },
+		ErrorLog:    log.New(klogWriter{}, "", 0),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return filter.CountStrangers(web.CoalesceContext(ctx, c), c)
 		},

@@ -43,11 +43,14 @@ type Secrets interface {
 // Options describe the certificate and its Secret.
 type Options struct {
 	Secrets Secrets
-	// Name is the name of the Secret, and Hosts the DNS names and IP addresses of the certificate.
+	// Name is the name of the Secret, and Hosts the DNS names and IP addresses of the certificate; none only for a client's.
 	Name  string
 	Hosts []string
-	// Client says that the certificate is for connections that this program opens, too (RFC 5280, 4.2.1.12).
+	// Client says that the certificate is for connections that this program opens, too, or only for those where there are no Hosts (RFC 5280,
+	// 4.2.1.12).
 	Client bool
+	// CommonName is whose the certificate is; "" for ks-controller-manager.
+	CommonName string
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -62,7 +65,7 @@ type Keeper struct {
 
 // Open reads the Secret, or creates it. Several replicas that do so at the same time end up with the same Secret.
 func Open(ctx context.Context, o Options) (*Keeper, error) {
-	if len(o.Hosts) == 0 {
+	if len(o.Hosts) == 0 && !o.Client {
 		return nil, errors.New("make a serving certificate: it is for no host")
 	}
 	k := &Keeper{Options: o, changed: make(chan struct{}, 1)}

@@ -2,6 +2,7 @@ package certificate
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -85,7 +86,7 @@ func (p *pair) renewed(now time.Time, o Options) (*pair, error) {
 	next := &pair{authorities: p.authorities, key: p.key, serving: p.serving}
 	next.authorities = slices.DeleteFunc(slices.Clone(p.authorities), func(c *x509.Certificate) bool { return now.After(c.NotAfter) })
 	if len(next.authorities) == 0 || next.authorities[0] != p.authorities[0] || due(next.authorities[0], now) {
-		ca, key, err := newAuthority(now)
+		ca, key, err := newAuthority(now, o.CommonName)
 		if err != nil {
 			return nil, err
 		}
@@ -131,9 +132,9 @@ func due(c *x509.Certificate, now time.Time) bool {
 	return c.NotAfter.Sub(now) < c.NotAfter.Sub(c.NotBefore)/3 || now.Before(c.NotBefore.Add(-skew))
 }
 
-func newAuthority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+func newAuthority(now time.Time, of string) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: fmt.Sprintf("ks-controller-manager webhooks %d", now.Unix())}, NotBefore: now.Add(-skew),
+		Subject: pkix.Name{CommonName: fmt.Sprintf("%s %d", cmp.Or(of, "ks-controller-manager webhooks"), now.Unix())}, NotBefore: now.Add(-skew),
 		NotAfter: now.Add(authorityLife),
 		IsCA:     true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
 	}
@@ -147,8 +148,11 @@ func newAuthority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 
 func sign(ca *x509.Certificate, caKey *ecdsa.PrivateKey, now time.Time, o Options) (tls.Certificate, error) {
 	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: "ks-controller-manager"}, NotBefore: now.Add(-skew), NotAfter: now.Add(servingLife),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		Subject: pkix.Name{CommonName: cmp.Or(o.CommonName, "ks-controller-manager")}, NotBefore: now.Add(-skew),
+		NotAfter: now.Add(servingLife), KeyUsage: x509.KeyUsageDigitalSignature,
+	}
+	if len(o.Hosts) > 0 {
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	}
 	if o.Client {
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageClientAuth)

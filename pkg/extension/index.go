@@ -2,6 +2,7 @@ package extension
 
 import (
 	"cmp"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -26,6 +27,8 @@ type Options struct {
 	Taken func(schema.GroupVersion) bool
 	// Egress says which addresses are connected to.
 	Egress egress.Options
+	// ClientCertificate returns what this server proves itself with to a backend that asks for it by TLS; nil for nothing.
+	ClientCertificate func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
 }
 
 // Backend is what a request is passed on to.
@@ -204,7 +207,7 @@ func (x *Index) connect(b *Backend, s *v1alpha1.Status, e *v1alpha1.Endpoint, wr
 	default:
 		key := address.key()
 		if x.pool[key] == nil {
-			x.pool[key] = newUpstream(address, x.options.Egress)
+			x.pool[key] = newUpstream(address, &x.options)
 		}
 		b.Address, b.Upstream = address, x.pool[key]
 	}

@@ -120,12 +120,13 @@ func (a *Address) Transport(o egress.Options) *http.Transport {
 	return egress.NewTransport(o)
 }
 
-func newUpstream(a *Address, o egress.Options) *Upstream {
-	u := &Upstream{byUser: map[User]int{}, transport: a.Transport(o), upgrading: a.Transport(o)}
+func newUpstream(a *Address, o *Options) *Upstream {
+	u := &Upstream{byUser: map[User]int{}, transport: a.Transport(o.Egress), upgrading: a.Transport(o.Egress)}
 	u.transport.MaxIdleConnsPerHost, u.transport.MaxConnsPerHost = 32, 0 // Enter bounds them
 	u.upgrading.MaxConnsPerHost = 0
 	u.upgrading.ForceAttemptHTTP2, u.upgrading.TLSNextProto = false, map[string]func(string, *tls.Conn) http.RoundTripper{}
 	for _, t := range []*http.Transport{u.transport, u.upgrading} {
+		t.TLSClientConfig.GetClientCertificate = o.ClientCertificate
 		t.DisableCompression = true // an answer is passed on as it is
 	}
 	return u

@@ -1,12 +1,15 @@
 package extension
 
 import (
+	"crypto/tls"
 	"errors"
+	"net/http"
 	"testing"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
-	"kapis.dev/ks-apiserver/pkg/egress"
 )
 
 func TestABackendThatCantBeReachedIsNotAskedForAWhile(t *testing.T) { // X10
@@ -64,7 +67,7 @@ func TestABackendThatCantBeReachedIsNotAskedForAWhile(t *testing.T) { // X10
 
 // A trial that is never sent, as one that other bounds refuse, leaves the next one its turn.
 func TestATrialThatIsNotSentIsNone(t *testing.T) { // X10
-	u, now := newUpstream(&Address{Scheme: "http", Host: "backend.example"}, egress.Options{}), time.Now()
+	u, now := newUpstream(&Address{Scheme: "http", Host: "backend.example"}, &Options{}), time.Now()
 	for range breakerFailures {
 		u.breaker.broke(now)
 	}
@@ -87,7 +90,7 @@ func TestABackendHasBoundedRequests(t *testing.T) { // X9
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, now := newUpstream(a, egress.Options{}), time.Now()
+	u, now := newUpstream(a, &Options{}), time.Now()
 	var leave []func()
 	enter := func(user string) error {
 		f, err := u.Enter(User{Name: user}, now)
@@ -117,5 +120,29 @@ func TestABackendHasBoundedRequests(t *testing.T) { // X9
 	}
 	if err := enter("ann"); err != nil || len(u.byUser) != 1 {
 		t.Errorf("%v, %v", err, u.byUser)
+	}
+}
+
+// X5: requests and upgrades prove this server to a backend that asks for a certificate.
+func TestX5ABackendIsShownTheClientCertificate(t *testing.T) {
+	asked := 0
+	e := v1alpha1.Endpoint{URL: ptr.To("https://backend.example")}
+	a, err := ParseEndpoint(&e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := newUpstream(a, &Options{ClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		asked++
+		return &tls.Certificate{}, nil
+	}})
+	for _, by := range []*http.Transport{u.transport, u.upgrading} {
+		if get := by.TLSClientConfig.GetClientCertificate; get == nil {
+			t.Error("a transport shows none")
+		} else if _, err := get(nil); err != nil {
+			t.Error(err)
+		}
+	}
+	if asked != 2 {
+		t.Errorf("it was asked for %d times", asked)
 	}
 }

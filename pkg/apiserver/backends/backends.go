@@ -33,6 +33,8 @@ type Options struct {
 	Listeners []net.Listener
 	// AllowLoopback allows backends on this machine.
 	AllowLoopback bool
+	// Proof is what this server proves itself with to backends.
+	Proof *ClientCertificate
 
 	Caches  *store.Store
 	Client  kubernetes.Interface
@@ -43,7 +45,7 @@ type Options struct {
 
 // New returns what passes requests on to extensions.
 func New(o Options) *backend.Handler {
-	index := extension.NewIndex(extension.Options{Taken: OwnGroups(o.Roots), Egress: egress.Options{
+	index := extension.NewIndex(extension.Options{Taken: OwnGroups(o.Roots), ClientCertificate: o.Proof.Get, Egress: egress.Options{
 		AllowLoopback: o.AllowLoopback, Refuse: ownAddresses(o.Host, o.Listeners),
 	}})
 	for gvr, sink := range index.Sinks() {

@@ -4,8 +4,10 @@ package extension
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -128,7 +130,7 @@ func NewProbes(c client.Client, empty func() client.Object, probe func(context.C
 }
 
 // by returns what asks a backend by the rules of egress.
-func (o Options) by(ctx context.Context, e *v1alpha1.Endpoint) error { return probe(ctx, e, o.Egress) }
+func (o Options) by(ctx context.Context, e *v1alpha1.Endpoint) error { return Probe(ctx, e, o.Egress) }
 
 // parts returns the endpoint and the state of an object.
 func parts(o client.Object) (*v1alpha1.Endpoint, *v1alpha1.Status) {
@@ -208,8 +210,15 @@ func message(err error) string {
 	return "the backend can't be reached: the log of ks-controller-manager says why"
 }
 
-// probe asks a backend for its root.
-func probe(ctx context.Context, e *v1alpha1.Endpoint, o egress.Options) error {
+// wantsCertificate reports whether a server has ended a connection since it wants a client certificate (RFC 8446, 6.2).
+func wantsCertificate(err error) bool {
+	const certificateRequired = tls.AlertError(116)
+	var remote *net.OpError
+	return errors.As(err, &remote) && remote.Op == "remote error" && remote.Err.Error() == certificateRequired.Error()
+}
+
+// Probe asks a backend for its root. Any answer is one.
+func Probe(ctx context.Context, e *v1alpha1.Endpoint, o egress.Options) error {
 	a, err := extension.ParseEndpoint(e)
 	if err != nil {
 		return err
@@ -223,6 +232,9 @@ func probe(ctx context.Context, e *v1alpha1.Endpoint, o egress.Options) error {
 		return err
 	}
 	resp, err := t.RoundTrip(r)
+	if wantsCertificate(err) {
+		return nil // it answers those who prove themselves, as ks-apiserver does
+	}
 	if err != nil {
 		klog.V(2).InfoS("the backend of an extension does not answer", "host", a.Host, "error", err)
 		return err
