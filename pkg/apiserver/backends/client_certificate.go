@@ -106,7 +106,8 @@ func publish(ctx context.Context, configMaps corev1client.ConfigMapInterface, bu
 	is, err := configMaps.Get(ctx, ConfigMapOfProof, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		_, err = configMaps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: ConfigMapOfProof}, Data: want}, metav1.CreateOptions{})
+		created := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: ConfigMapOfProof}, Data: want}
+		_, err = configMaps.Create(ctx, created, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) { // another replica was faster
 			err = nil
 		}

@@ -1,9 +1,7 @@
 package merge
 
 import (
-	"bufio"
 	"encoding/base64"
-	"strings"
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/query"
@@ -34,25 +32,6 @@ func FuzzKeys(f *testing.F) {
 		for i := range k.rows {
 			if r := &k.rows[i]; r.source != 3 || r.name == "" || len(r.value) > query.MaxKey || i > 0 && l.order.compare(&k.rows[i-1], r) >= 0 {
 				t.Errorf("row %d is %+v", i, r)
-			}
-		}
-	})
-}
-
-// A stream of a member is read event by event, whatever it has, within the bound of an event.
-func FuzzEvents(f *testing.F) {
-	for _, seed := range []string{"", "data: x\n\n", "id: 1\ndata: {}\n\n: ping\n\n", "data\n\n\n", "id: \r\n\r\n", "data: a\ndata: b\nid: 7\n\n"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		r, size := eventReader{bufio.NewReaderSize(strings.NewReader(text), 16)}, 0
-		for {
-			e, err := r.next()
-			if err != nil {
-				return
-			}
-			if size += len(e.data) + len(e.id); e.data == "" && e.id == "" || size > len(text) || len(e.data) > maxEvent {
-				t.Fatalf("%q has %+v", text, e)
 			}
 		}
 	})

@@ -160,5 +160,6 @@ func placing(cluster string, g grant, t *tenantv1beta1.WorkspaceTemplate) (*call
 	if err != nil {
 		return nil, err
 	}
-	return &caller.Order{Method: http.MethodPatch, Path: templatesPath + "/" + g.Workspace, Type: "application/merge-patch+json", Body: body}, nil
+	path := templatesPath + "/" + g.Workspace
+	return &caller.Order{Method: http.MethodPatch, Path: path, Type: "application/merge-patch+json", Body: body}, nil
 }

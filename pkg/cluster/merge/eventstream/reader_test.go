@@ -44,3 +44,22 @@ func FuzzNext(f *testing.F) {
 		}
 	})
 }
+
+// A stream of a cluster is read event by event, whatever it has, within the bound of an event.
+func FuzzEvents(f *testing.F) {
+	for _, seed := range []string{"", "data: x\n\n", "id: 1\ndata: {}\n\n: ping\n\n", "data\n\n\n", "id: \r\n\r\n", "data: a\ndata: b\nid: 7\n\n"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r, size := eventstream.NewReader(strings.NewReader(text)), 0
+		for {
+			e, err := r.Next()
+			if err != nil {
+				return
+			}
+			if size += len(e.Data) + len(e.ID); e.Data == "" && e.ID == "" || size > len(text) {
+				t.Fatalf("%q has %+v", text, e)
+			}
+		}
+	})
+}
