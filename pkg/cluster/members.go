@@ -64,7 +64,7 @@ type Members struct {
 	byUID  map[string]*Member
 	// elsewhere is what is linked to the other replicas of this hub, by replica. It is replaced, never changed.
 	elsewhere map[string]*Elsewhere
-	notice    notice
+	changes   changeNotifier
 	counts    counts
 }
 
@@ -127,7 +127,7 @@ type links struct {
 	// unfollow ends what follows the member while it is linked.
 	unfollow context.CancelFunc
 
-	told told
+	sync syncState
 }
 
 var _ store.Sink = (*Members)(nil)
@@ -307,15 +307,15 @@ func (m *Members) remove(member *Member, l *link.Link) {
 	}
 }
 
-func (m *Members) told(uid string) {
-	m.notice.change()
+func (m *Members) syncChanged(uid string) {
+	m.changes.change()
 	if now := m.ByUID(uid); now != nil && m.Told != nil {
 		m.Told(now)
 	}
 }
 
 func (m *Members) changed(uid string) {
-	m.notice.change()
+	m.changes.change()
 	if now := m.ByUID(uid); now != nil && m.Changed != nil {
 		m.Changed(now)
 	}

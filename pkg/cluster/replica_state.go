@@ -89,7 +89,7 @@ func (m *Members) other(uid string) (*Elsewhere, State) {
 // users those are left out whose version is known.
 func (m *Members) States(ctx context.Context, after uint64, known map[string]uint64) (version uint64, out []State) {
 	for {
-		version, changed := m.notice.now()
+		version, changed := m.changes.now()
 		if version != after || ctx.Err() != nil {
 			return version, m.states(known)
 		}
@@ -106,7 +106,7 @@ func (m *Members) states(known map[string]uint64) (out []State) {
 		if member == nil || !member.linkedHere() {
 			continue
 		}
-		t := &member.state.told
+		t := &member.state.sync
 		t.mu.Lock()
 		s := State{UID: uid, Synced: t.synced, Pending: slices.Clone(t.pending), Version: t.version}
 		if v, has := known[uid]; !has || v != t.version {

@@ -16,8 +16,8 @@ type Pending struct {
 	Reason string `json:"reason"`
 }
 
-// told is what a member has been told, and what it told.
-type told struct {
+// syncState is what a member has been told, and what it has said of itself.
+type syncState struct {
 	mu sync.Mutex
 	// synced says that everything was compared since the first link was opened: what was taken away here is taken away there.
 	synced  bool
@@ -30,19 +30,19 @@ type told struct {
 
 // SetAbout says what a member says of itself.
 func (m *Member) SetAbout(a About) {
-	t := &m.state.told
+	t := &m.state.sync
 	t.mu.Lock()
 	differs := !t.about.Equal(&a)
 	t.about = a
 	t.mu.Unlock()
 	if differs {
-		m.state.members.told(m.UID)
+		m.state.members.syncChanged(m.UID)
 	}
 }
 
 // About returns what a member has said of itself to this replica; empty for nothing yet.
 func (m *Member) About() About {
-	t := &m.state.told
+	t := &m.state.sync
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.about
@@ -50,14 +50,14 @@ func (m *Member) About() About {
 
 // SetSynced says whether a member has all that it is to have but for what is pending.
 func (m *Member) SetSynced(yes bool, pending []Pending) {
-	t := &m.state.told
+	t := &m.state.sync
 	t.mu.Lock()
 	pending = atMost(pending)
 	differs := t.synced != yes || !slices.Equal(t.pending, pending)
 	t.synced, t.pending = yes, pending
 	t.mu.Unlock()
 	if differs {
-		m.state.members.told(m.UID)
+		m.state.members.syncChanged(m.UID)
 	}
 }
 
@@ -71,7 +71,7 @@ func (m *Member) Synced() (bool, []Pending) {
 
 // SyncedHere is Synced as this replica knows it.
 func (m *Member) SyncedHere() (bool, []Pending) {
-	t := &m.state.told
+	t := &m.state.sync
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.synced, slices.Clone(t.pending)
@@ -79,14 +79,14 @@ func (m *Member) SyncedHere() (bool, []Pending) {
 
 // Settle forgets what was pending of the objects that isSettled reports, and remembers what is pending now.
 func (m *Member) Settle(isSettled func(Pending) bool, pending []Pending) {
-	t := &m.state.told
+	t := &m.state.sync
 	t.mu.Lock()
 	before := slices.Clone(t.pending)
 	t.pending = atMost(append(slices.DeleteFunc(t.pending, isSettled), pending...))
 	differs := !slices.Equal(before, t.pending)
 	t.mu.Unlock()
 	if differs {
-		m.state.members.told(m.UID)
+		m.state.members.syncChanged(m.UID)
 	}
 }
 
@@ -96,7 +96,7 @@ func atMost(all []Pending) []Pending { return all[:min(len(all), mostPending)] }
 func (m *Member) SetBound(users []string) {
 	sorted := slices.Clone(users)
 	slices.Sort(sorted)
-	t := &m.state.told
+	t := &m.state.sync
 	t.mu.Lock()
 	differs := !slices.Equal(t.bound, sorted)
 	if differs {
@@ -105,7 +105,7 @@ func (m *Member) SetBound(users []string) {
 	}
 	t.mu.Unlock()
 	if differs {
-		m.state.members.notice.change()
+		m.state.members.changes.change()
 	}
 }
 
@@ -115,7 +115,7 @@ func (m *Member) Binds(user string) bool {
 		_, found := slices.BinarySearch(s.Bound, user)
 		return found
 	}
-	t := &m.state.told
+	t := &m.state.sync
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_, found := slices.BinarySearch(t.bound, user)

@@ -2,15 +2,15 @@ package cluster
 
 import "sync"
 
-// notice tells who waits that something has changed.
-type notice struct {
+// changeNotifier tells who waits that something has changed.
+type changeNotifier struct {
 	mu      sync.Mutex
 	version uint64
 	changed chan struct{}
 }
 
 // now returns the version, which is never 0, and a channel that is closed when there is the next.
-func (n *notice) now() (version uint64, changed <-chan struct{}) {
+func (n *changeNotifier) now() (version uint64, changed <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.changed == nil {
@@ -19,7 +19,7 @@ func (n *notice) now() (version uint64, changed <-chan struct{}) {
 	return n.version, n.changed
 }
 
-func (n *notice) change() {
+func (n *changeNotifier) change() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.changed != nil { // else nobody has asked
