@@ -293,7 +293,7 @@ func (i installations) repo(ctx context.Context) (figures []figure, err error) {
 		err = wait.PollUntilContextTimeout(ctx, pollEvery, repoTimeout, true, func(ctx context.Context) (bool, error) {
 			o, err := repos.Get(ctx, "bench", metav1.GetOptions{})
 			if err != nil {
-				return false, nil
+				return false, nil //nolint:nilerr // it is asked again
 			}
 			state, _, _ := unstructured.NestedString(o.Object, "status", "state")
 			if state == "failed" {

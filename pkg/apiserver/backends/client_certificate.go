@@ -21,9 +21,10 @@ import (
 
 const (
 	namespace = "kubesphere-system"
-	// secretOfProof has the authority and the client certificate, and ConfigMapOfProof says to backends how to verify it, with the keys that
-	// Kubernetes has for its own (k8s.io/apiserver, --requestheader-*).
-	secretOfProof    = "ks-apiserver-extension-client"
+	// secretOfProof has the authority and the client certificate.
+	secretOfProof = "ks-apiserver-extension-client"
+	// ConfigMapOfProof is the name of the ConfigMap that says to backends how to verify the certificate, with the keys that Kubernetes has for
+	// its own (k8s.io/apiserver, --requestheader-*).
 	ConfigMapOfProof = "extension-apiserver-authentication"
 	// commonName is whose the certificate is: the only name that a backend has to allow.
 	commonName = "ks-apiserver"

@@ -15,8 +15,10 @@ const (
 	Namespace = "extension-openpitrix"
 	// key is that of a file in its ConfigMap.
 	key = "BinaryKey"
-	// MaxInConfigMap is how large a file in a ConfigMap may be, in bytes, and MaxImage how large an image may be, wherever it is.
-	MaxInConfigMap, MaxImage = 1 << 20, 1 << 20
+	// MaxInConfigMap is how large a file in a ConfigMap may be, in bytes.
+	MaxInConfigMap = 1 << 20
+	// MaxImage is how large an image may be, in bytes, wherever it is.
+	MaxImage = 1 << 20
 )
 
 // ConfigMaps keeps each file in a ConfigMap of its own, as the program itself: who may read or write a file is decided before.

@@ -23,8 +23,10 @@ const PathDirect = "/fleet/direct"
 // A lite member runs no program of ours. Its administrator says yes to a hub by a ConfigMap in its namespace kubesphere-system, and makes
 // the account that the hub acts by there.
 const (
-	// Consent is the name of the ConfigMap, and LiteAccount that of the ServiceAccount.
-	Consent, LiteAccount = "ks-fleet-lite", "ks-fleet-lite"
+	// Consent is the name of the ConfigMap.
+	Consent = "ks-fleet-lite"
+	// LiteAccount is the name of the ServiceAccount.
+	LiteAccount = "ks-fleet-lite"
 
 	// What it says: the UID of the hub's kube-system, the name of the Cluster, and the groups of the hub's users that count there, one on a
 	// line.

@@ -27,8 +27,12 @@ func TestAClusterOfTheFleetHasMembersAndRoles(t *testing.T) {
 	}
 	eventually(t, "nothing is left of them", func(context.Context) error {
 		for _, member := range members {
-			if out, err := at(t, member, "get", "clusterrolebindings.iam.kubesphere.io", "-o", "name"); err != nil || strings.Contains(out, u.name) {
-				return fmt.Errorf("%s has %s, %v", member, out, err)
+			out, err := at(t, member, "get", "clusterrolebindings.iam.kubesphere.io", "-o", "name")
+			if err != nil {
+				return err
+			}
+			if strings.Contains(out, u.name) {
+				return fmt.Errorf("%s has %s", member, out)
 			}
 		}
 		return nil
