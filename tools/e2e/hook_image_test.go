@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"kapis.dev/ks-apiserver/pkg/chart/charttest"
 )
@@ -28,7 +29,7 @@ func TestAHookImageRunsAsAJob(t *testing.T) {
 		_, _ = a.do(context.Background(), http.MethodDelete, "/api/v1/namespaces/extension-"+name, nil)
 	})
 	a.create(t, platformAPI+"/installplans", installPlan(name, "1.0.0", "", nil))
-	eventually(t, "it is installed", a.answersWith(http.StatusOK, plan, `"state":"Installed"`))
+	within(t, 5*time.Minute, "it is installed", a.answersWith(http.StatusOK, plan, `"state":"Installed"`))
 	a.answers(t, plan, `"jobName":"`+name+`-hook"`)
 	a.answers(t, jobs+"/"+name+"-hook", `"HOOK_ACTION","value":"install"`, `"CLUSTER_ROLE","value":"host"`, `"image":"registry.example.com/definitions:1"`,
 		`"serviceAccountName":"helm-executor.`+name+`"`, `"type":"Complete"`)

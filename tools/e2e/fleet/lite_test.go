@@ -168,7 +168,7 @@ func installs(t *testing.T, a user, p plain, kubeconfig []byte) {
 		"metadata": obj{"name": name, "annotations": obj{"kubesphere.io/ks-core-action": "install"}},
 		"spec":     obj{"enable": true, "connection": obj{"type": "direct", "kubeconfig": kubeconfig}}})
 	t.Cleanup(func() { _, _ = a.ask(context.Background(), http.MethodDelete, clusters+"/"+name, nil) })
-	eventually(t, "what is to be done is done", func(ctx context.Context) error {
+	within(t, 5*time.Minute, "what is to be done is done", func(ctx context.Context) error {
 		resp, err := a.ask(ctx, http.MethodGet, clusters+"/"+name, nil)
 		if err == nil && strings.Contains(string(resp.Body), "ks-core-action") {
 			err = fmt.Errorf("%.2000s", resp.Body)

@@ -139,7 +139,13 @@ func (u user) becomes(t *testing.T, within time.Duration, code int, method, path
 
 func eventually(t *testing.T, what string, f func(context.Context) error) {
 	t.Helper()
-	if err := pace.Until(t.Context(), patience, f); err != nil {
+	within(t, patience, what, f)
+}
+
+// within is eventually with a bound of its own.
+func within(t *testing.T, bound time.Duration, what string, f func(context.Context) error) {
+	t.Helper()
+	if err := pace.Until(t.Context(), bound, f); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
 }

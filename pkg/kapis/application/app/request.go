@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"strings"
+	"time"
 
 	restful "github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,7 +34,9 @@ const (
 	// maxPackages is how many large packages are in memory at once, and maxOfUser how many for one user. Bodies of smallBody bytes don't
 	// count.
 	maxPackages, maxOfUser = 8, 4
-	smallBody              = 2 << 20
+	// packageWait is how long a download waits for others to end: a page asks for several small packages at once. An upload does not wait.
+	packageWait = 5 * time.Second
+	smallBody   = 2 << 20
 )
 
 // appRequest is what clients send of an application or a version. Nil is absent.
@@ -108,7 +112,13 @@ func (h *Handler) bounded(handle web.Handler) web.Handler {
 			return handle(r)
 		}
 		user := request.UserFrom(r.Request.Context()).GetName()
-		if !h.packages.Enter(user) {
+		enters := h.packages.Enter(user)
+		if !enters && r.Request.Method == http.MethodGet {
+			ctx, cancel := context.WithTimeout(r.Request.Context(), packageWait)
+			enters = h.packages.Wait(ctx, user)
+			cancel()
+		}
+		if !enters {
 			return nil, status.RetryAfter(1, status.Errorf(http.StatusServiceUnavailable, "too many packages are sent at this moment"))
 		}
 		defer h.packages.Leave(user)
