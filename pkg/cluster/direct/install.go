@@ -61,14 +61,20 @@ func Install(ctx context.Context, c *rest.Config, action clusterv1alpha1.CoreAct
 		return explain("ask which kinds the cluster has", err)
 	}
 	kinds := restmapper.NewDiscoveryRESTMapper(groups)
+	// What says that all is installed comes last: an installation that is cut off is begun again.
+	var last *unstructured.Unstructured
 	for in := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), maxObject); ; {
 		o := &unstructured.Unstructured{}
 		err := in.Decode(&o.Object)
 		if errors.Is(err, io.EOF) {
-			return nil
+			break
 		}
 		if err != nil {
 			return fmt.Errorf("read what the cluster runs: %w", err)
+		}
+		if o.GetKind() == "Deployment" && o.GetName() == software {
+			last = o
+			continue
 		}
 		if len(o.Object) == 0 || action == clusterv1alpha1.ActionUpgrade && o.GetKind() == "Secret" && o.GetName() == settings {
 			continue
@@ -77,6 +83,10 @@ func Install(ctx context.Context, c *rest.Config, action clusterv1alpha1.CoreAct
 			return err
 		}
 	}
+	if last == nil {
+		return errors.New("what the cluster is to run has no " + software)
+	}
+	return apply(ctx, objects, kinds, last)
 }
 
 // apply applies one object.

@@ -58,19 +58,20 @@ func (a *applied) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// Its Deployment, which says that all is there, does not come last.
 const software = `# A comment.
 ---
 apiVersion: v1
 kind: Namespace
 metadata: {name: kubesphere-system}
 ---
-apiVersion: v1
-kind: Secret
-metadata: {name: kubesphere-config, namespace: kubesphere-system}
----
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: ks-apiserver, namespace: kubesphere-system}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: kubesphere-config, namespace: kubesphere-system}
 `
 
 // F10: what a member runs is applied by the credential that was given, where and how its Cluster says, and nowhere else.
@@ -95,7 +96,7 @@ func TestOurProgramsAreInstalledWhereThatIsWanted(t *testing.T) {
 		"WithoutTheRight":      {cluster: &applied{refuses: "kubesphere-config"}, action: clusterv1alpha1.ActionInstall, want: all[:1], fails: "apply Secret"},
 		"AKindThatIsNotThere":  {action: clusterv1alpha1.ActionInstall, text: "apiVersion: no/v1\nkind: Such\nmetadata: {name: x}\n", fails: "has no Such"},
 		"WhatIsNoYAML":         {action: clusterv1alpha1.ActionInstall, text: "a: [", fails: "read what the cluster runs"},
-		"NothingToBeInstalled": {action: clusterv1alpha1.ActionInstall, text: "# nothing\n---\n"},
+		"NothingToBeInstalled": {action: clusterv1alpha1.ActionInstall, text: "# nothing\n---\n", fails: "has no ks-apiserver"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if x.cluster == nil {
