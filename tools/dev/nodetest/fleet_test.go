@@ -89,7 +89,12 @@ func (p *plane) joinsAFleet() {
 		}
 		return nil
 	})
-	h.ask(http.StatusOK, http.MethodGet, "/clusters/in-pods/api/v1/nodes/real-0", "")
+	p.eventually("kube-apiserver there knows what the administrator may", func() error {
+		if code, text := h.try(http.MethodGet, "/clusters/in-pods/api/v1/nodes/real-0", ""); code != http.StatusOK {
+			return fmt.Errorf("%d %s", code, text)
+		}
+		return nil
+	})
 	h.ask(http.StatusCreated, http.MethodPost, "/clusters/in-pods/api/v1/namespaces/default/configmaps",
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"by-the-hub"}}`)
 	p.kubectl("delete", "configmap", "by-the-hub")

@@ -22,6 +22,13 @@ func TestAClusterOfTheFleetHasMembersAndRoles(t *testing.T) {
 		if text := a.must(t, http.StatusOK, http.MethodGet, in+"/clusterroles", nil); !strings.Contains(text, `"cluster-admin"`) {
 			t.Errorf("the roles of %s are %s", member, text)
 		}
+		eventually(t, "they are listed, once the hub has told "+member+" of them", func(ctx context.Context) error {
+			resp, err := a.ask(ctx, http.MethodGet, in+"/clustermembers", nil)
+			if err == nil && !strings.Contains(string(resp.Body), `"`+u.name+`"`) {
+				err = fmt.Errorf("the members are %s", resp.Body)
+			}
+			return err
+		})
 		a.must(t, http.StatusOK, http.MethodDelete, in+"/clustermembers/"+u.name, nil)
 		u.becomes(t, patience, http.StatusForbidden, http.MethodGet, nodes, nil)
 	}
