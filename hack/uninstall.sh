@@ -98,6 +98,9 @@ remove background "${shells[@]}"
 "${KUBECTL[@]}" delete --ignore-not-found validatingwebhookconfigurations,mutatingwebhookconfigurations ks-controller-manager.kapis.dev >/dev/null
 # The same holds for the APIService of the aggregated API, and its rights: one that leads nowhere would keep every namespace from being deleted.
 "${KUBECTL[@]}" delete --ignore-not-found -f "$root/config/aggregated/rbac.yaml" -f "$root/config/aggregated/service.yaml" >/dev/null
+# And what a cluster of a fleet has beside: the rights of a hub, and those that a member gives it, whose policies would keep what it left.
+"${KUBECTL[@]}" delete --ignore-not-found -f "$root/config/fleet/hub/rbac.yaml" -f "$root/config/fleet/member/rbac.yaml" \
+  -f "$root/config/fleet/member/policy.yaml" >/dev/null
 # And the rights to make gateways of projects, which an overlay may have added. The gateways stay, and serve.
 "${KUBECTL[@]}" delete --ignore-not-found -f "$root/config/gateway/templates/rbac.yaml" -f "$root/config/gateway/class/rbac.yaml" >/dev/null
 "${KUBECTL[@]}" delete apiservices -l app.kubernetes.io/part-of=ks-apiserver,app.kubernetes.io/managed-by=ks-controller-manager >/dev/null
