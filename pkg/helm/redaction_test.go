@@ -43,7 +43,7 @@ func FuzzNothingSaysWhatIsHidden(f *testing.F) {
 	f.Add("\x00\"quoted\"", "")
 	f.Fuzz(func(t *testing.T, secret, text string) {
 		if len(secret) < 6 || len(secret) > 200 || strings.TrimSpace(secret) != secret || strings.Contains("(value)", secret) { //nolint:gocritic // it is meant so
-			t.Skip()
+			return
 		}
 		h := &helm.Hidden{}
 		h.AddSecret(secret, 4)

@@ -57,33 +57,8 @@ type Dialing struct {
 
 // Run links members until ctx ends.
 func (d *Dialing) Run(ctx context.Context) {
-	running := map[string]context.CancelFunc{}
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		direct := map[string]bool{}
-		for _, uid := range d.Members.UIDs() {
-			if m := d.Members.ByUID(uid); m != nil && m.Direct() && !m.Lite {
-				direct[uid] = true
-				if running[uid] == nil {
-					c, cancel := context.WithCancel(ctx)
-					running[uid] = cancel
-					go d.keep(c, uid)
-				}
-			}
-		}
-		for uid, cancel := range running {
-			if !direct[uid] {
-				cancel()
-				delete(running, uid)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	d.Members.KeepEach(ctx, lookEvery, func(m *cluster.Member) bool { return m.Direct() && !m.Lite },
+		func(ctx context.Context, m *cluster.Member) { d.keep(ctx, m.UID) })
 }
 
 // keep keeps the link of one member.

@@ -80,33 +80,7 @@ type Keeper struct {
 
 // Run links members until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
-	running := map[string]context.CancelFunc{}
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		here := map[string]bool{}
-		for _, m := range k.Members.All() {
-			if m.Direct() && m.Lite {
-				here[m.UID] = true
-				if running[m.UID] == nil {
-					c, cancel := context.WithCancel(ctx)
-					running[m.UID] = cancel
-					go k.keep(c, m)
-				}
-			}
-		}
-		for uid, cancel := range running {
-			if !here[uid] {
-				cancel()
-				delete(running, uid)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	k.Members.KeepEach(ctx, lookEvery, func(m *cluster.Member) bool { return m.Direct() && m.Lite }, k.keep)
 }
 
 // keep keeps the link of one member, and cleans up there when its Cluster has been deleted while this server ran.
