@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"maps"
 	"slices"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
@@ -16,12 +17,14 @@ type About struct {
 	Nodes  int      `json:"nodes,omitempty"`
 	Region string   `json:"region,omitempty"`
 	Zones  []string `json:"zones,omitempty"`
+	// Configz is which of its optional parts are on; nil where it does not say.
+	Configz map[string]bool `json:"configz,omitempty"`
 }
 
 // Equal reports whether a member says the same.
 func (a *About) Equal(b *About) bool {
 	return a.Version == b.Version && a.KubernetesVersion == b.KubernetesVersion && a.Nodes == b.Nodes && a.Region == b.Region &&
-		slices.Equal(a.Zones, b.Zones)
+		slices.Equal(a.Zones, b.Zones) && maps.Equal(a.Configz, b.Configz)
 }
 
 // SetNodes counts the nodes of a cluster, and says where they are.

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
@@ -26,7 +25,7 @@ const (
 	// requestsAtMost and streamsAtMost bound the requests and the streams of one member that run at once, so that one that hangs leaves room
 	// for the others.
 	requestsAtMost, streamsAtMost = 256, 1000
-	// finishTimeout is how long what runs on a link may take after nothing more is sent on it.
+	// finishTimeout is how long open requests of a link may take once no new ones are sent on it.
 	finishTimeout = 20 * time.Second
 )
 
@@ -35,11 +34,11 @@ var (
 	ErrUnknown = errors.New("no such member cluster")
 	// ErrUnlinked says that there is no link to a member.
 	ErrUnlinked = errors.New("the member cluster has no link to this server")
-	// ErrSpared says that so many requests to a member failed on their way that it is asked nothing for a while.
+	// ErrSpared says that the circuit breaker of a member is open: too many requests failed, and none is sent for a while.
 	ErrSpared = errors.New("requests to the member cluster fail on their way")
-	// ErrBusy says that as many requests as one member may have run already.
+	// ErrBusy says that the limit of concurrent requests to a member is reached.
 	ErrBusy = errors.New("too many requests to the member cluster run already")
-	// ErrLinks says that a member has as many links as it may have.
+	// ErrLinks says that the limit of links of a member is reached.
 	ErrLinks = errors.New("the member cluster has enough links to this server")
 )
 
@@ -49,20 +48,23 @@ type Members struct {
 	Identity link.Identity
 	// Host is the name of this server's own cluster.
 	Host string
-	// Follow runs while a member is linked, until ctx ends; nil for nothing.
+	// SharedSecrets are the names of the direct members that know their callers by a secret alone.
+	SharedSecrets []string
+	// Follow runs while a member is linked, until ctx ends; nil for nothing. The member takes no requests until it says SetSyncedWhile.
 	Follow func(ctx context.Context, m *Member)
 	// Found is called, without a lock, for a Cluster that is not initialized; nil for nothing.
 	Found func(*Member)
 	// Changed is called, without a lock, when the first link of a member is open and when the last one has ended; nil for nothing.
 	Changed func(*Member)
-	// Told is called, without a lock, when what a member has been told, or has said of itself, has changed; nil for nothing.
+	// Told is called, without a lock, when the state of the synchronization with a member, or what it reports of itself, has changed; nil for
+	// nothing.
 	Told func(*Member)
 	Now  func() time.Time
 
 	mu     sync.RWMutex
 	byName map[string]*Member
 	byUID  map[string]*Member
-	// elsewhere is what is linked to the other replicas of this hub, by replica. It is replaced, never changed.
+	// elsewhere are the members that are linked to other replicas of this hub, by replica. It is replaced as a whole, never changed.
 	elsewhere map[string]*Elsewhere
 	changes   changeNotifier
 	counts    counts
@@ -80,6 +82,11 @@ type Member struct {
 	Action clusterv1alpha1.CoreAction
 	// Lite says that no program of ours runs in the member: this server serves it by its kube-apiserver.
 	Lite bool
+	// SharedSecret says that an older release runs in the member, which knows its callers by a secret that it shares with this server.
+	SharedSecret bool
+	// Creator is the user who created the Cluster, by its annotation, and Created the time.
+	Creator string
+	Created time.Time
 	// KeepKubeconfig says that the credential of a direct member is not to be replaced.
 	KeepKubeconfig bool
 
@@ -92,35 +99,41 @@ func (m *Member) Direct() bool {
 	return m.connection.Type == clusterv1alpha1.ConnectionDirect && !m.Leaving
 }
 
-// Kubeconfig returns the credential for the kube-apiserver of a direct member.
+// Dials reports whether the member dials this server.
+func (m *Member) Dials() bool {
+	return m.connection.Type == clusterv1alpha1.ConnectionProxy && !m.Leaving
+}
+
+// Kubeconfig returns the kubeconfig of the Cluster: the credential for the kube-apiserver of a direct member, or, of a member that dials
+// this server, one by which programs reach the member through this server.
 func (m *Member) Kubeconfig() []byte { return m.connection.KubeConfig }
 
 // Endpoint returns the address at which a direct member is dialled, "" for the way through its kube-apiserver.
 func (m *Member) Endpoint() string { return m.connection.KubeSphereAPIEndpoint }
 
-// SetForeign records whether another cluster was met where a direct member is dialled, until there is a link.
+// SetForeign records whether another cluster answers at the address of a direct member. The next link clears it.
 func (m *Member) SetForeign(is bool) {
 	m.state.mu.Lock()
 	defer m.state.mu.Unlock()
 	m.state.foreign = is
 }
 
-// Foreign reports whether another cluster was met where the member was dialled last.
+// Foreign reports whether another cluster answered when the member was dialled last.
 func (m *Member) Foreign() bool {
 	m.state.mu.Lock()
 	defer m.state.mu.Unlock()
 	return m.state.foreign
 }
 
-// links are those of one member, also after its Cluster has changed.
+// links are the links of one member. They stay when its Cluster changes.
 type links struct {
 	mu    sync.Mutex
 	all   []*link.Link
 	next  int
-	since time.Time // of the last change between some and none, of this replica or all others
-	// requests and streams are those that run.
+	since time.Time // when the first link opened or the last one ended, at any replica
+	// requests and streams are counts of what runs.
 	requests, streams int
-	// foreign says that another cluster was met where this one is dialled.
+	// foreign says that another cluster answered when this one was dialled.
 	foreign bool
 	breaker breaker
 	members *Members
@@ -144,20 +157,22 @@ func (m *Members) Set(o *store.Object) {
 		m.Delete("", c.Name)
 		return
 	}
-	initialized := slices.ContainsFunc(c.Status.Conditions, func(c clusterv1alpha1.ClusterCondition) bool {
-		return c.Type == clusterv1alpha1.ClusterInitialized && c.Status == corev1.ConditionTrue
-	})
-	next := &Member{Name: c.Name, UID: string(c.UID), Trouble: trouble(c), Labels: c.Labels, Leaving: !c.DeletionTimestamp.IsZero(),
-		Initialized: initialized, Action: clusterv1alpha1.CoreAction(c.Annotations[clusterv1alpha1.AnnotationCoreAction]),
-		Lite:           c.Annotations[clusterv1alpha1.AnnotationLite] == "true",
+	next := &Member{Name: c.Name, UID: string(c.UID), Trouble: c.WhyNotReady(), Labels: c.Labels, Leaving: !c.DeletionTimestamp.IsZero(),
+		Initialized: c.Status.IsTrue(clusterv1alpha1.ClusterInitialized),
+		Action:      clusterv1alpha1.CoreAction(c.Annotations[clusterv1alpha1.AnnotationCoreAction]),
+		Lite:        c.Annotations[clusterv1alpha1.AnnotationLite] == "true",
+		Creator:     c.Annotations[clusterv1alpha1.AnnotationCreator], Created: c.CreationTimestamp.Time,
 		KeepKubeconfig: c.Annotations[clusterv1alpha1.AnnotationKeepKubeconfig] == "true", connection: c.Spec.Connection}
+	if c.Spec.Connection.Type == clusterv1alpha1.ConnectionDirect && slices.Contains(m.SharedSecrets, c.Name) {
+		next.SharedSecret, next.Lite = true, false
+	}
 	m.replace(next)
-	if !initialized && m.Found != nil {
+	if !next.Initialized && m.Found != nil {
 		m.Found(next)
 	}
 }
 
-// replace puts a member in the place of what its Cluster was.
+// replace replaces the member of a Cluster that has changed.
 func (m *Members) replace(next *Member) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -176,26 +191,6 @@ func (m *Members) replace(next *Member) {
 		m.byName, m.byUID = map[string]*Member{}, map[string]*Member{}
 	}
 	m.byName[next.Name], m.byUID[next.UID] = next, next
-}
-
-// trouble returns why no request is to be sent to a cluster.
-func trouble(c *clusterv1alpha1.Cluster) string {
-	switch {
-	case !c.DeletionTimestamp.IsZero():
-		return "it is leaving the fleet"
-	case !c.Spec.Enable:
-		return "it is disabled (spec.enable)"
-	}
-	i := slices.IndexFunc(c.Status.Conditions, func(c clusterv1alpha1.ClusterCondition) bool {
-		return c.Type == clusterv1alpha1.ClusterReady
-	})
-	switch {
-	case i < 0:
-		return "it has not joined yet"
-	case c.Status.Conditions[i].Status != corev1.ConditionTrue:
-		return c.Status.Conditions[i].Message
-	}
-	return ""
 }
 
 // Delete implements store.Sink: nothing is sent to a cluster that has left, and what runs there ends.
@@ -263,15 +258,18 @@ func (m *Members) add(member *Member, l *link.Link) error {
 		s.mu.Unlock()
 		return fmt.Errorf("%w: %s", ErrLinks, member.Name)
 	}
+	first, isFollowed := len(s.all) == 0, m.Follow != nil && !member.Lite && !member.SharedSecret
+	if first && isFollowed {
+		s.sync.forget() // what was told over the last link: users may have lost rights since
+	}
 	s.all, s.foreign = append(s.all, l), false
-	first := len(s.all) == 1
 	elsewhere, _ := m.other(member.UID)
 	if first {
 		if elsewhere == nil {
 			s.since = m.Now()
 		}
 		s.breaker.succeeded()
-		if m.Follow != nil && !member.Lite {
+		if isFollowed {
 			var ctx context.Context
 			ctx, s.unfollow = context.WithCancel(context.Background())
 			go m.Follow(ctx, member)
@@ -330,10 +328,10 @@ func (m *Member) close() {
 	}
 }
 
-// way sends a request to a member.
+// way is how a request is sent to a member: over a link of this replica, or through another replica.
 type way func(*http.Request) (*http.Response, error)
 
-// way returns how a request is sent. The lock is held.
+// way chooses how a request is sent. The lock is held.
 func (s *links) way(uid string, r *http.Request, elsewhere *Elsewhere) way {
 	if elsewhere != nil {
 		return func(r *http.Request) (*http.Response, error) {
@@ -352,7 +350,7 @@ func (s *links) way(uid string, r *http.Request, elsewhere *Elsewhere) way {
 	return l.RoundTrip
 }
 
-// enter returns the way of a request, and what is to be called when that is over. Its errors are ErrUnlinked, ErrSpared and ErrBusy.
+// enter admits a request, and returns how it is sent and the function that ends it. Its errors are ErrUnlinked, ErrSpared and ErrBusy.
 func (m *Member) enter(r *http.Request, elsewhere *Elsewhere) (send way, leave func(), err error) {
 	s, running, most := m.state, &m.state.requests, requestsAtMost
 	if IsStream(r.Context()) {
@@ -376,8 +374,8 @@ func (m *Member) enter(r *http.Request, elsewhere *Elsewhere) (send way, leave f
 	}), nil
 }
 
-// RoundTrip sends a request to the member: over a link to this replica, or by another replica (see byOther). What the answer's body reads
-// counts as running until it is closed.
+// RoundTrip sends a request to the member: over a link to this replica, or through another replica (see byOther). The request counts as
+// running until the body of its answer is closed.
 func (m *Member) RoundTrip(r *http.Request) (*http.Response, error) {
 	elsewhere, _ := m.byOther()
 	return m.roundTrip(r, elsewhere)
@@ -405,8 +403,8 @@ func (m *Member) roundTrip(r *http.Request, elsewhere *Elsewhere) (*http.Respons
 	return resp, nil
 }
 
-// count tells the breaker how a request has ended. A failure says nothing where the caller may be its reason: who gave it up, or whose body
-// could not be read.
+// count reports the end of a request to the circuit breaker. A failure that the caller may have caused, by cancelling it or by a body that
+// can't be read, does not count.
 func (s *links) count(r *http.Request, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,10 +7,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -296,6 +298,67 @@ func TestAMemberThatFailsIsSpared(t *testing.T) {
 	for range 2 {
 		if err := ask(request(t)); err != nil {
 			t.Errorf("it is back, and: %v", err)
+		}
+	}
+}
+
+// F25: a member that is linked again takes no request before it has been told what users lost meanwhile: what it was told over a former link does not count,
+// nor what is said of that link late.
+func TestWhatWasToldOverAFormerLinkDoesNotCount(t *testing.T) {
+	a := linktest.NewAuthority(t)
+	changes, follows := make(chan bool, 8), make(chan context.Context, 8)
+	m := &cluster.Members{Identity: a.Hub(t), Host: "host", Now: time.Now,
+		Follow: func(ctx context.Context, _ *cluster.Member) { follows <- ctx }}
+	m.Changed = func(c *cluster.Member) {
+		linked, _ := c.Linked()
+		changes <- linked
+	}
+	m.Set(object(t, "m1", uid, nil))
+	one, nothing := m.ByName("m1"), func(http.ResponseWriter, *http.Request) {}
+	synced := func(want bool, when string) {
+		t.Helper()
+		if is, _ := one.Synced(); is != want {
+			t.Errorf("%s: has it been told everything: %v", when, is)
+		}
+	}
+	end, served := join(t, m, a, uid, nothing)
+	if !<-changes {
+		t.Error("the member is not linked")
+	}
+	first := <-follows
+	synced(false, "at first")
+	one.SetSyncedWhile(first, true, nil)
+	synced(true, "once it has been told")
+	end()
+	if err := <-served; err != nil || <-changes {
+		t.Errorf("the link has not ended: %v", err)
+	}
+	join(t, m, a, uid, nothing)
+	if !<-changes {
+		t.Error("the member is not linked again")
+	}
+	synced(false, "linked again")
+	second := <-follows
+	one.SetSyncedWhile(first, true, nil)
+	synced(false, "by who followed the former link")
+	one.SetSyncedWhile(second, true, nil)
+	synced(true, "once it has been told again")
+}
+
+// F17, F39: what a member says is pending is bounded, in number and in length.
+func TestWhatAMemberSaysIsPendingHasABound(t *testing.T) {
+	m := &cluster.Members{Host: "host", Now: time.Now}
+	m.Set(object(t, "m1", uid, nil))
+	long := strings.Repeat("é", 100_000)
+	said := slices.Repeat([]cluster.Pending{{Kind: long, Name: long, Reason: "\xff" + long}}, 5000)
+	m.ByName("m1").SetSynced(true, said)
+	_, pending := m.ByName("m1").Synced()
+	if len(pending) != 1000 || said[0].Kind != long {
+		t.Errorf("%d are remembered, and what was said has %d bytes", len(pending), len(said[0].Kind))
+	}
+	for _, p := range pending {
+		if max(len(p.Kind), len(p.Name), len(p.Reason)) > 512 || !utf8.ValidString(p.Kind+p.Name+p.Reason) {
+			t.Fatalf("%.600q", p)
 		}
 	}
 }

@@ -1,8 +1,11 @@
 package cluster
 
 import (
+	"context"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 )
 
 // mostPending bounds what is remembered of what a member still has to get.
@@ -26,6 +29,9 @@ type syncState struct {
 	// version is that of bound.
 	version uint64
 	about   About
+	// untold is why the member could not be told anything the last time, "" where it could, and untoldSince since when that is so.
+	untold      string
+	untoldSince time.Time
 }
 
 // SetAbout says what a member says of itself.
@@ -48,10 +54,58 @@ func (m *Member) About() About {
 	return t.about
 }
 
-// SetSynced says whether a member has all that it is to have but for what is pending.
-func (m *Member) SetSynced(yes bool, pending []Pending) {
+// forget has a member that has been linked again take no requests until it has been told everything.
+func (t *syncState) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.synced, t.pending, t.untold = false, nil, ""
+}
+
+// SetUntold says why a member that is linked could not be told what it is to have, "" where it could.
+func (m *Member) SetUntold(why string) {
 	t := &m.state.sync
 	t.mu.Lock()
+	differs := t.untold != clip(why)
+	if t.untold == "" {
+		t.untoldSince = m.state.members.Now()
+	}
+	t.untold = clip(why)
+	t.mu.Unlock()
+	if differs {
+		m.state.members.syncChanged(m.UID)
+	}
+}
+
+// Untold returns why a member that is linked can't be told what it is to have, and since when that is so; "" where it can, or where it is
+// asked by another replica.
+func (m *Member) Untold() (why string, since time.Time) {
+	if e, _ := m.byOther(); e != nil {
+		return "", time.Time{}
+	}
+	t := &m.state.sync
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.untold, t.untoldSince
+}
+
+// SetSyncedWhile is SetSynced for who follows the member over its links until ctx ends: later it says nothing, since it knows nothing of
+// the links that the member has then.
+func (m *Member) SetSyncedWhile(ctx context.Context, yes bool, pending []Pending) {
+	m.setSynced(ctx.Err, yes, pending)
+}
+
+// SetSynced says whether a member has all that it is to have but for what is pending.
+func (m *Member) SetSynced(yes bool, pending []Pending) {
+	m.setSynced(func() error { return nil }, yes, pending)
+}
+
+func (m *Member) setSynced(over func() error, yes bool, pending []Pending) {
+	t := &m.state.sync
+	t.mu.Lock()
+	if over() != nil { // under the lock: ctx ends before the next link is opened, which takes it
+		t.mu.Unlock()
+		return
+	}
 	pending = atMost(pending)
 	differs := t.synced != yes || !slices.Equal(t.pending, pending)
 	t.synced, t.pending = yes, pending
@@ -90,7 +144,26 @@ func (m *Member) Settle(isSettled func(Pending) bool, pending []Pending) {
 	}
 }
 
-func atMost(all []Pending) []Pending { return all[:min(len(all), mostPending)] }
+// mostText bounds the texts of what is pending, in bytes: a member writes them, which is not trusted.
+const mostText = 512
+
+// atMost bounds what is pending, of which the member has written a part.
+func atMost(all []Pending) []Pending {
+	all = slices.Clone(all[:min(len(all), mostPending)])
+	for i := range all {
+		p := &all[i]
+		p.Kind, p.Name, p.Reason = clip(p.Kind), clip(p.Name), clip(p.Reason)
+	}
+	return all
+}
+
+// clip bounds a text. What is left out is not kept in memory.
+func clip(s string) string {
+	if len(s) <= mostText {
+		return s
+	}
+	return strings.Clone(strings.ToValidUTF8(s[:mostText], ""))
+}
 
 // SetBound says which users bindings of the member's own name.
 func (m *Member) SetBound(users []string) {

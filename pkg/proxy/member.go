@@ -98,20 +98,23 @@ func (m *Members) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // member returns the cluster that a request is for, or why it can't be asked.
 func (m *Members) member(r *http.Request) (*cluster.Member, error) {
 	ctx := r.Context()
-	info, u := request.InfoFrom(ctx), request.UserFrom(ctx)
+	return enterable(m.find, request.InfoFrom(ctx), request.UserFrom(ctx), authz.DecisionFrom(ctx))
+}
+
+// enterable returns the cluster that a request of a user is for, or why it can't be asked. D is the decision that they may enter it.
+func enterable(find func(string) *cluster.Member, info *request.Info, u user.Info, d authz.Decision) (*cluster.Member, error) {
 	switch {
 	case info == nil || u == nil:
 		return nil, errors.New("pass a request to a member cluster: it was neither parsed nor authenticated")
-	case !authz.DecisionFrom(ctx).Allowed():
+	case !d.Allowed():
 		return nil, errors.New("pass a request to a member cluster: it was not authorized")
 	}
-	member := m.find(info.Cluster)
+	member := find(info.Cluster)
 	if member == nil {
 		return nil, unavailable(ReasonUnreachable, "the cluster %q has just left the fleet", info.Cluster)
 	}
-	name := u.GetName()
-	if u.GetUID() == "" || strings.HasPrefix(name, "system:") || strings.HasPrefix(name, relay.SyntheticGroup) || !relay.Survives(name) {
-		return nil, status.Forbiddenf("%.100q is no user of the fleet: only people enter member clusters", name)
+	if !isOfFleet(u) {
+		return nil, status.Forbiddenf("%.100q is no user of the fleet: only people enter member clusters", u.GetName())
 	}
 	linked, since := member.Linked()
 	if !linked && member.Foreign() {
@@ -130,6 +133,12 @@ func (m *Members) member(r *http.Request) (*cluster.Member, error) {
 		return nil, unavailable(ReasonNotReady, "the cluster %q takes no requests: %s", member.Name, member.Trouble)
 	}
 	return member, nil
+}
+
+// isOfFleet reports whether a user may be named to members.
+func isOfFleet(u user.Info) bool {
+	name := u.GetName()
+	return u.GetUID() != "" && !strings.HasPrefix(name, "system:") && !strings.HasPrefix(name, relay.SyntheticGroup) && relay.Survives(name)
 }
 
 func unavailable(reason metav1.StatusReason, format string, args ...any) error {
@@ -153,7 +162,7 @@ func rewriteForMember(p *httputil.ProxyRequest) {
 	nameCaller(h, request.UserFrom(ctx))
 }
 
-// nameCaller sets the headers in which the member is told who asks.
+// nameCaller sets the headers that name the caller to the member.
 func nameCaller(h http.Header, u user.Info) {
 	h[fleet.HeaderUser] = []string{u.GetName()}
 	h[fleet.HeaderUID] = []string{u.GetUID()}
@@ -166,7 +175,7 @@ func nameCaller(h http.Header, u user.Info) {
 	if len(groups) > 0 {
 		h[fleet.HeaderGroup] = groups
 	}
-	if scope := u.GetExtra()[authz.ExtraScope]; len(scope) > 0 {
+	if scope := u.GetExtra()[authz.ExtraScope]; len(scope) > 0 && authz.ClusterOf(u) == "" { // it is at its cluster
 		h[fleet.HeaderScope] = scope
 	}
 }

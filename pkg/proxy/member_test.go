@@ -18,7 +18,6 @@ import (
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/cluster"
-	"kapis.dev/ks-apiserver/pkg/cluster/link"
 	"kapis.dev/ks-apiserver/pkg/cluster/linktest"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
@@ -41,11 +40,7 @@ func newFleet(t *testing.T, h http.HandlerFunc) *memberWorld {
 	linked := make(chan struct{}, 4)
 	f := &memberWorld{t: t, changed: linked, members: &cluster.Members{Identity: by.Hub(t), Host: "host", Now: time.Now, Changed: func(*cluster.Member) { linked <- struct{}{} }}}
 	f.set(corev1.ConditionTrue, "")
-	ctx, cancel := context.WithCancel(t.Context())
-	f.end = cancel
-	hub, member := linktest.Pair(t)
-	go func() { _ = (&link.Handler{Identity: by.Member(t, memberUID), Handler: h}).Serve(ctx, member, 0) }()
-	go func() { _ = f.members.Serve(t.Context(), hub, memberUID, func() {}) }()
+	f.end = by.Link(t, f.members, memberUID, h)
 	<-linked
 	f.members.ByName("m1").SetSynced(true, nil)
 	return f

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"k8s.io/client-go/rest"
 
@@ -38,7 +39,9 @@ func (h *Hub) Check(ctx context.Context, of *clusterv1alpha1.Cluster, kubeconfig
 	if err != nil {
 		return "", []direct.Finding{{Check: "kubeconfig", Found: err.Error()}}, nil
 	}
-	known := direct.Known{Hub: h.UID, Host: h.Host, Members: map[string]string{}, Lite: isLite(of)}
+	known := direct.Known{Hub: h.UID, Host: h.Host, Members: map[string]string{},
+		SharedSecret: slices.Contains(h.Members.SharedSecrets, of.Name)}
+	known.Lite = isLite(of) && !known.SharedSecret
 	all, err := h.enter.clusters.Store.Snapshot(ctx, ClustersKind)
 	if err != nil {
 		return "", nil, err

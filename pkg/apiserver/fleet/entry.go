@@ -15,7 +15,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/tenant"
 )
 
-// Grants returns what a user holds. rbac.Index is one.
+// Grants returns the rights that a user holds. rbac.Index is one.
 type Grants interface {
 	Held(u user.Info, at authz.BindingScope) []authz.Grant
 }
@@ -48,6 +48,8 @@ func (e entry) reason(ctx context.Context, u user.Info, name string) (string, er
 	switch {
 	case m.Binds(u.GetName()):
 		return "they are bound there", nil
+	case authz.ClusterOf(u) != "": // nobody has bound it there, and it is nobody for whom it is public
+		return "", nil
 	case m.Labels[clusterv1alpha1.LabelVisibility] == clusterv1alpha1.VisibilityPublic:
 		return "it is public", nil
 	}

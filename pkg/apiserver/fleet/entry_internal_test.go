@@ -8,6 +8,7 @@ import (
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
@@ -59,6 +60,23 @@ func TestWhoEntersAMember(t *testing.T) {
 	next := authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
 		return authz.Allow("next", ""), nil
 	})
+	// F5: a replica that has just been started refuses nobody, and says of no cluster that it does not exist, before it knows that.
+	for name, allowed := range map[string]bool{"boss": true, "nobody": false} {
+		d, err := h.Entering(next).Authorize(t.Context(), &user.DefaultInfo{Name: name}, &request.Info{Cluster: "m1"})
+		if d.Allowed() != allowed || apierrors.IsServiceUnavailable(err) == allowed {
+			t.Errorf("%s before all is known: %+v, %v", name, d, err)
+		}
+	}
+	if has, err := h.Has("m1"); !has || err != nil {
+		t.Errorf("a member that is known: %v, %v", has, err)
+	}
+	if has, err := h.Has("other"); has || !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("one that may not be known yet: %v, %v", has, err)
+	}
+	h.Fed(nil)
+	if has, err := h.Has("other"); has || err != nil {
+		t.Errorf("one that there is not: %v, %v", has, err)
+	}
 	for _, x := range []struct{ name, cluster, want string }{
 		{"boss", "m1", "platform-admin"}, {"team", "m1", "viewer"}, {"local", "m1", "bound there"}, {"tenant", "m1", "placed there"},
 		{"neighbour", "m1", ""}, {"nobody", "m1", ""}, {"nobody", "open", "public"}, {"local", "open", "public"}, {"nobody", "host", "next"}, {"nobody", "", "next"},
@@ -70,6 +88,24 @@ func TestWhoEntersAMember(t *testing.T) {
 	}
 	if d, err := h.Entering(next).Authorize(t.Context(), nil, &request.Info{Cluster: "m1"}); err != nil || d.Allowed() {
 		t.Errorf("nobody at all: %+v, %v", d, err)
+	}
+	// F47: the user in the kubeconfig of a Cluster enters that cluster alone, and only where an administrator has bound it.
+	of := &user.DefaultInfo{Name: "kubeconfig:open", Groups: []string{user.AllAuthenticated}, Extra: map[string][]string{authz.ExtraScope: {"cluster:open"}}}
+	may := func(u user.Info, cluster string) bool {
+		d, err := h.Entering(next).Authorize(t.Context(), u, &request.Info{Cluster: cluster})
+		return err == nil && d.Allowed()
+	}
+	if may(of, "open") {
+		t.Error("the user in a kubeconfig enters without a binding, where everybody may")
+	}
+	members.ByName("open").SetBound([]string{"kubeconfig:open"})
+	members.ByName("m1").SetBound([]string{"kubeconfig:open"})
+	if !may(of, "open") || may(of, "m1") {
+		t.Errorf("bound in both, it enters its own: %v, the other one: %v", may(of, "open"), may(of, "m1"))
+	}
+	lists := &request.Info{Path: "/fleet/kapis/resources.kubesphere.io/v1alpha3/pods"}
+	if d, err := h.Entering(next).Authorize(t.Context(), of, lists); err != nil || d.Allowed() {
+		t.Errorf("it asks all clusters: %+v, %v", d, err)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -48,7 +49,7 @@ import (
 // ClustersKind is the kind of the members.
 var ClustersKind = clusterv1alpha1.SchemeGroupVersion.WithResource("clusters")
 
-// Hub is what a server has that is the hub of a fleet. Nil stands for one that is not.
+// Hub is what makes a server the hub of a fleet. Nil stands for a server that is no hub.
 type Hub struct {
 	*hub.Hub
 	authority *certificate.Keeper
@@ -62,9 +63,10 @@ type Hub struct {
 	address chan string
 	caches  fleetsync.Snapshots
 	host    string
+	drain   context.Context //nolint:containedctx // of the server
 	// Asked counts what lists over all clusters ask.
 	Asked *fleetlist.Asked
-	// fed return nil once the sinks have been fed all that there is.
+	// fed return nil once the sinks have all objects.
 	fed atomic.Pointer[[]func() error]
 }
 
@@ -74,20 +76,28 @@ type Options struct {
 	Cluster *rest.Config
 	// Caches has this cluster's objects.
 	Caches fleetsync.Snapshots
+	// Changes tells of changes in this cluster's caches, and in what they feed: see revalidate.Member.
+	Changes func() (n uint64, next <-chan struct{})
 	// Namespace is this server's, and Host the name of this cluster.
 	Namespace, Host string
-	// Agent is what members of a hub run, but for the token. CAFile has the authorities of the hub's certificate; "" for those of the
-	// system.
+	// Files keeps the packages of applications.
+	Files Files
+	// Agent are the options of the agent that members of a hub run, without the token. CAFile has the authorities of the hub's certificate;
+	// "" for those of the system.
 	Agent  deployment.Options
 	CAFile string
+	// SharedSecret says how to reach members that authenticate callers by a shared secret.
+	SharedSecret SharedSecret
+	// Configz is which optional parts of this cluster are on, which a member tells its hub.
+	Configz map[string]bool
 	// AllowLoopback lets a hub dial members on this machine, and Drain ends the links that a hub has dialled.
 	AllowLoopback bool
 	Drain         context.Context
-	// Lite makes what serves a member in which no program of ours runs, until ctx ends.
+	// Lite returns the handler for a member in which none of our programs run; it works until ctx ends.
 	Lite func(ctx context.Context, t lite.Terms) (*lite.Served, error)
 }
 
-// NewHub makes the hub. Held returns what users hold on the platform, and bound where they are bound.
+// NewHub returns a hub. held returns the rights of users on the platform, and bound the scopes in which they are bound.
 func NewHub(ctx context.Context, o Options, held Grants, bound tenant.Memberships) (*Hub, error) {
 	authority, err := certificate.Open(ctx, hub.AuthorityOptions(o.Client.CoreV1().Secrets(o.Namespace), time.Now))
 	if apierrors.IsForbidden(err) {
@@ -105,19 +115,22 @@ func NewHub(ctx context.Context, o Options, held Grants, bound tenant.Membership
 		return nil, err
 	}
 	h := &Hub{authority: authority, source: fleetsync.NewSource(o.Caches), agent: o.Agent, caFile: o.CAFile, address: make(chan string, 1),
-		caches: o.Caches, host: o.Host, Asked: fleetlist.NewAsked()}
+		caches: o.Caches, host: o.Host, drain: o.Drain, Asked: fleetlist.NewAsked()}
 	h.Hub = hub.New(hub.Options{Clusters: objects.Resource(ClustersKind), Authority: authority, UID: uid, Host: o.Host, Now: time.Now,
-		Leases: o.Client.CoordinationV1().Leases(o.Namespace), Drain: o.Drain})
+		Leases: o.Client.CoordinationV1().Leases(o.Namespace), Drain: o.Drain, Reached: h.reached})
 	syncer := &fleetsync.Syncer{Source: h.source, Known: h.known, Hub: uid, Current: h.Members.ByUID}
 	extensions := &extensionsync.Hub{Caches: o.Caches, UID: uid, Current: h.Members.ByUID, Now: time.Now,
 		Charts: &source.Loader{Client: source.New(egress.Options{AllowLoopback: o.AllowLoopback}), Objects: source.Kube{Client: o.Client}},
 		Plans:  objects.Resource(kubespherev1alpha1.SchemeGroupVersion.WithResource("installplans"))}
+	releases := releasesOf(h, o, objects, uid)
 	h.Members.Follow = func(ctx context.Context, m *cluster.Member) {
 		go extensions.Follow(ctx, m)
+		go releases.Follow(ctx, m)
 		syncer.Follow(ctx, m)
 	}
 	h.dialing = &direct.Dialing{Members: h.Members, Hub: uid, Admit: h.Invited, Failed: h.Failed, Replace: h.ReplaceKubeconfig,
 		Transport: dialed(o.AllowLoopback), Endpoint: toEndpoints(o.AllowLoopback)}
+	h.Members.SharedSecrets, h.dialing.Shared = o.SharedSecret.Members, o.SharedSecret.dialled()
 	h.dialing.Host, h.dialing.Installed, h.dialing.Software = o.Host, h.Acted, func() ([]byte, error) {
 		return deployment.YAML(deployment.Options{APIServerImage: o.Agent.APIServerImage, ControllerManagerImage: o.Agent.ControllerManagerImage})
 	}
@@ -127,14 +140,14 @@ func NewHub(ctx context.Context, o Options, held Grants, bound tenant.Membership
 	return h, nil
 }
 
-// Sinks returns what has to be fed.
+// Sinks returns the sinks that the store has to feed.
 func (h *Hub) Sinks() map[schema.GroupVersionResource]store.Sink {
 	out := h.source.Sinks()
 	out[ClustersKind] = h.Members
 	return out
 }
 
-// Fed sets what return nil once the sinks have been fed all that there is.
+// Fed sets the functions that return nil once the sinks have all objects.
 func (h *Hub) Fed(all []func() error) { h.fed.Store(&all) }
 
 var errNotFed = errors.New("it is not fed yet")
@@ -202,28 +215,42 @@ func peerAddress(ctx context.Context, listen net.Addr, apiserver string) string 
 	return netip.AddrPortFrom(own.AddrPort().Addr().Unmap(), own.AddrPort().Port()).String()
 }
 
-// Deployment returns what is applied to a cluster so that it joins as c.
+// Deployment returns the objects, as YAML, by which a cluster joins as c once they are applied there.
 func (h *Hub) Deployment(_ context.Context, c *clusterv1alpha1.Cluster) ([]byte, error) {
 	if isLite(c) {
 		return h.liteDeployment(c)
 	}
 	o := h.agent
-	if h.caFile != "" {
-		raw, err := os.ReadFile(h.caFile)
-		if err != nil {
-			return nil, fmt.Errorf("read the authorities of this server's certificate (fleet.agent.caFile): %w", err)
-		}
-		o.CA = string(raw)
-	}
-	token, _, err := h.Token(c)
+	_, authority, err := h.reached()
 	if err != nil {
 		return nil, err
 	}
-	o.Token = token
+	o.CA = string(authority)
+	if o.Token, _, err = h.Token(c); err != nil {
+		return nil, err
+	}
 	return deployment.YAML(o)
 }
 
-// Pending returns what a member still has to get or to lose, and whether it was told everything since it was linked.
+// reached returns the address at which members reach this hub, and the authorities of its certificate.
+func (h *Hub) reached() (server string, authority []byte, err error) {
+	if h.caFile != "" {
+		if authority, err = os.ReadFile(h.caFile); err != nil {
+			return "", nil, fmt.Errorf("read the authorities of this server's certificate (fleet.agent.caFile): %w", err)
+		}
+	}
+	return h.agent.Hub, authority, nil
+}
+
+// AuthenticateToken implements authenticator.Token: see hub.Hub.
+func (h *Hub) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+	if h == nil {
+		return nil, false, nil
+	}
+	return h.Hub.AuthenticateToken(ctx, token)
+}
+
+// Pending returns the objects that a member still has to get or to lose, and whether it was told everything since it was linked.
 func (h *Hub) Pending(name string) (synced bool, pending []cluster.Pending) {
 	if m := h.Members.ByName(name); m != nil {
 		return m.Synced()
@@ -231,10 +258,32 @@ func (h *Hub) Pending(name string) (synced bool, pending []cluster.Pending) {
 	return false, nil
 }
 
-// Has reports whether there is a member of a name.
-func (h *Hub) Has(name string) bool { return h != nil && name != "" && h.Members.ByName(name) != nil }
+// Has reports whether there is a member of a name. The error is Known's, where a server that has just been started can't tell.
+func (h *Hub) Has(name string) (bool, error) {
+	if h == nil || name == "" {
+		return false, nil
+	}
+	if h.Members.ByName(name) != nil {
+		return true, nil
+	}
+	if err := h.Known(); err != nil {
+		return false, err
+	}
+	return h.Members.ByName(name) != nil, nil // it may have been read just before the rest was
+}
 
-// Entering returns what decides who may enter a member, where requests are for one, and leaves all others to next.
+// Known returns nil once this server has read which clusters there are, and who holds what: before that nobody is refused a cluster, and
+// none is said not to exist. The error is a Status.
+func (h *Hub) Known() error {
+	if h.known() == nil {
+		return nil
+	}
+	e := apierrors.NewServiceUnavailable("this server has just been started, and has not read its member clusters yet: try again")
+	e.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	return e
+}
+
+// Entering returns the authorizer that decides, for requests to members, who may enter the member; all other requests are left to next.
 func (h *Hub) Entering(next authz.Authorizer) authz.Authorizer {
 	if h == nil {
 		return next
@@ -242,18 +291,20 @@ func (h *Hub) Entering(next authz.Authorizer) authz.Authorizer {
 	return entering{h, next}
 }
 
-// MayList reports whether a user may know which clusters there are.
-func (h *Hub) MayList(ctx context.Context, may authz.Authorizer, u user.Info) bool {
-	d, err := may.Authorize(ctx, u, &request.Info{Verb: "list", IsResource: true, APIPrefix: "kapis", APIGroup: ClustersKind.Group,
-		APIVersion: ClustersKind.Version, Resource: ClustersKind.Resource, Scope: request.Cluster,
-		Path: "/kapis/" + ClustersKind.GroupVersion().String() + "/" + ClustersKind.Resource})
-	return err == nil && d.Allowed()
+// MayList returns a function that reports whether a user may know which clusters there are.
+func (*Hub) MayList(may authz.Authorizer) func(context.Context, user.Info) bool {
+	return func(ctx context.Context, u user.Info) bool {
+		d, err := may.Authorize(ctx, u, &request.Info{Verb: "list", IsResource: true, APIPrefix: "kapis", APIGroup: ClustersKind.Group,
+			APIVersion: ClustersKind.Version, Resource: ClustersKind.Resource, Scope: request.Cluster,
+			Path: "/kapis/" + ClustersKind.GroupVersion().String() + "/" + ClustersKind.Resource})
+		return err == nil && d.Allowed()
+	}
 }
 
-// Joins returns what answers clusters that are nobody yet.
+// Joins returns the handler for clusters that have not proved who they are yet.
 func (h *Hub) Joins(drain context.Context) http.Handler { return hub.NewHandler(drain, h.Hub) }
 
-// Owns reports whether a path is one of clusters that are nobody yet.
+// Owns reports whether a path is served by the handler that Joins returns.
 func (h *Hub) Owns(path string) bool { return h != nil && hub.Owns(path) }
 
 // entering decides who may enter a member.
@@ -265,7 +316,7 @@ type entering struct {
 // Authorize implements authz.Authorizer. It decides who enters a cluster; what they may do there is decided there, by its own roles.
 func (e entering) Authorize(ctx context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
 	lists := fleetlist.Owns(r)
-	if !lists && (r == nil || !e.hub.Has(r.Cluster)) {
+	if !lists && (r == nil || r.Cluster == "" || e.hub.Members.ByName(r.Cluster) == nil) {
 		return e.next.Authorize(ctx, u, r)
 	}
 	if d, err := authz.RestrictAPIKeys(ctx, u, r); err != nil || d.Denied() {
@@ -278,6 +329,9 @@ func (e entering) Authorize(ctx context.Context, u user.Info, r *request.Info) (
 		return authz.Allow("asks clusters, each of which decides what they may see there", ""), nil
 	}
 	why, err := e.hub.enter.reason(ctx, u, r.Cluster)
+	if err == nil && why == "" {
+		err = e.hub.Known() // what allows it may not have been read yet
+	}
 	if err != nil || why == "" {
 		return authz.Decision{}, err
 	}
@@ -296,7 +350,7 @@ func clusterUID(ctx context.Context, client kubernetes.Interface) (string, error
 // Way is how a member finds its hub: the address, and files with the authorities of its certificate and with a join token.
 type Way struct{ URL, CAFile, TokenFile string }
 
-// ofMember returns what every member works with.
+// ofMember returns the options of a member's agent.
 func ofMember(ctx context.Context, o Options, kubernetesVersion string, handler http.Handler) (agent.Options, error) {
 	uid, err := clusterUID(ctx, o.Client)
 	if err != nil {
@@ -310,7 +364,7 @@ func ofMember(ctx context.Context, o Options, kubernetesVersion string, handler 
 		Version: version.Get().GitVersion, Handler: handler, Drain: o.Drain, Now: time.Now}, nil
 }
 
-// NewGuest returns what makes this cluster a member of the fleet of a hub that invites it, whose requests handler answers.
+// NewGuest returns the agent of a cluster that waits for a hub's invitation. handler answers the hub's requests.
 func NewGuest(ctx context.Context, o Options, kubernetesVersion string, handler http.Handler) (*agent.Guest, error) {
 	options, err := ofMember(ctx, o, kubernetesVersion, handler)
 	if err != nil {
@@ -319,7 +373,7 @@ func NewGuest(ctx context.Context, o Options, kubernetesVersion string, handler 
 	return agent.NewGuest(options, o.Client.CoreV1().ConfigMaps(o.Namespace)), nil
 }
 
-// NewMember returns what keeps this cluster in the fleet of a hub, whose requests handler answers.
+// NewMember returns the agent that joins this cluster to a hub. handler answers the hub's requests.
 func NewMember(ctx context.Context, o Options, w Way, kubernetesVersion string, handler http.Handler) (*agent.Agent, error) {
 	at, err := url.Parse(w.URL)
 	if err != nil {

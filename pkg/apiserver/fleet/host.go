@@ -4,19 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kapis.dev/ks-apiserver/pkg/apiserver/fleetlist"
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/cluster/revalidate"
 	"kapis.dev/ks-apiserver/pkg/stream"
 )
 
-// Lists returns what makes a handler of lists over all clusters. May decides who may enter a cluster.
-func (h *Hub) Lists(may authz.Authorizer, streams *stream.Guard) func(ask http.Handler) http.Handler {
+// Lists returns a constructor of the handler of lists over all clusters. May decides who may enter a cluster, and read reads from members.
+func (h *Hub) Lists(may authz.Authorizer, streams *stream.Guard, read fleetlist.Reader) func(ask http.Handler) http.Handler {
 	return func(ask http.Handler) http.Handler {
 		return fleetlist.New(fleetlist.Options{Members: h.Members, Host: h.host, HostLabels: h.hostLabels, May: may, Streams: streams,
-			Asked: h.Asked}, ask)
+			Known: h.Known, Asked: h.Asked, Read: read, Unchanged: revalidate.NewHub(h.drain, time.Now)}, ask)
 	}
 }
 

@@ -16,7 +16,7 @@ func isLite(c *clusterv1alpha1.Cluster) bool {
 	return c.Annotations[clusterv1alpha1.AnnotationLite] == "true"
 }
 
-// liteDeployment returns what the administrator of a lite member applies there.
+// liteDeployment returns the objects, as YAML, that the administrator of a lite member applies there.
 func (h *Hub) liteDeployment(c *clusterv1alpha1.Cluster) ([]byte, error) {
 	return deployment.LiteYAML(h.UID, c.Name)
 }

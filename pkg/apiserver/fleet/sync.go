@@ -21,6 +21,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/extensionsync"
 	"kapis.dev/ks-apiserver/pkg/cluster/fleetsync"
+	"kapis.dev/ks-apiserver/pkg/cluster/releasesync"
+	"kapis.dev/ks-apiserver/pkg/cluster/revalidate"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 	"kapis.dev/ks-apiserver/pkg/version"
 )
@@ -34,14 +36,20 @@ func ofHub(o Options, kubernetesVersion string, next http.Handler) (http.Handler
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the hub: %w", err)
 	}
-	sync := &fleetsync.Member{Objects: objects, Bound: (&bound{caches: o.Caches}).now, About: about(o.Caches, kubernetesVersion)}
+	sync := &fleetsync.Member{Objects: objects, Bound: (&bound{caches: o.Caches}).now, About: about(o, kubernetesVersion)}
 	extensions := &extensionsync.Member{Objects: objects, Namespace: o.Namespace}
+	releases := &releasesync.Member{Objects: objects}
+	unchanged := &revalidate.Member{Next: next, Changes: o.Changes, Drain: o.Drain}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case fleetsync.Owns(r.URL.Path):
 			sync.ServeHTTP(w, r)
 		case extensionsync.Owns(r.URL.Path):
 			extensions.ServeHTTP(w, r)
+		case releasesync.Owns(r.URL.Path):
+			releases.ServeHTTP(w, r)
+		case r.URL.Path == revalidate.Path:
+			unchanged.ServeHTTP(w, r)
 		default:
 			next.ServeHTTP(w, r)
 		}
@@ -49,10 +57,10 @@ func ofHub(o Options, kubernetesVersion string, next http.Handler) (http.Handler
 }
 
 // about returns what a hub is told of this cluster.
-func about(caches fleetsync.Snapshots, kubernetesVersion string) func(context.Context) (*cluster.About, error) {
+func about(o Options, kubernetesVersion string) func(context.Context) (*cluster.About, error) {
 	return func(ctx context.Context) (*cluster.About, error) {
-		a := &cluster.About{Version: version.Get().GitVersion, KubernetesVersion: kubernetesVersion}
-		nodes, err := caches.Snapshot(ctx, corev1.SchemeGroupVersion.WithResource("nodes"))
+		a := &cluster.About{Version: version.Get().GitVersion, KubernetesVersion: kubernetesVersion, Configz: o.Configz}
+		nodes, err := o.Caches.Snapshot(ctx, corev1.SchemeGroupVersion.WithResource("nodes"))
 		if err != nil {
 			return nil, err
 		}

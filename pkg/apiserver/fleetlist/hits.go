@@ -13,6 +13,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/cluster/merge"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
+	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -33,13 +34,14 @@ type found struct {
 	kinds   []hits
 	missing []merge.Missing
 	refused []string
+	by      *httpcache.Responses
 }
 
 var _ web.Responder = (*found)(nil)
 
 // newFound returns the answer of a search. The error is a Status: that of the kinds, where there is no page of any.
-func newFound(all []hits) (*found, error) {
-	f := &found{kinds: all}
+func newFound(all []hits, by *httpcache.Responses) (*found, error) {
+	f := &found{kinds: all, by: by}
 	bytes, answered := 0, 0
 	for i := range all {
 		h := &all[i]
@@ -47,7 +49,7 @@ func newFound(all []hits) (*found, error) {
 			continue
 		}
 		for _, item := range h.page.Items() {
-			bytes += len(item)
+			bytes += item.Len()
 		}
 		if bytes > mostFoundBytes {
 			return nil, status.Errorf(http.StatusRequestEntityTooLarge,
@@ -97,15 +99,8 @@ func (f *found) Respond(w http.ResponseWriter, r *http.Request) {
 		}
 		h.Set(merge.HeaderMissing, strings.Join(names, ","))
 	}
-	text := f.text()
 	h.Set("Cache-Control", "private, no-store")
-	h.Set("Content-Type", "application/json")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Length", strconv.Itoa(len(text)))
-	w.WriteHeader(http.StatusOK)
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(text) // the client is gone
-	}
+	send(f.by, w, r, &httpcache.Content{Items: f.text()})
 }
 
 // text is {results:[{kind,list,totalItems,next,clusters,items}],clusters:{missing,refused}}.
@@ -143,7 +138,7 @@ func (h *hits) appendTo(b []byte) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, item...)
+		b = item.AppendTo(b)
 	}
 	return append(b, "]}"...)
 }

@@ -1,18 +1,20 @@
 package fleetlist
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/cluster/merge"
+	"kapis.dev/ks-apiserver/pkg/cluster/revalidate"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/recent"
 )
@@ -26,8 +28,8 @@ const (
 	maxTag = 128
 )
 
-// keyPages are pages of keys that clusters have answered. A cluster is asked each time whether its page is still what this caller would
-// get, and decides that by the caller's rights there; if it is, the page does not travel again.
+// keyPages are pages of keys, with some of their objects, that clusters have answered. A cluster is asked each time whether its page is
+// still what this caller would get, and decides that by the caller's rights there; if it is, the page does not travel again.
 type keyPages struct {
 	now       func() time.Time
 	unchanged func(cluster string)
@@ -40,10 +42,9 @@ type keyPages struct {
 type pageKey struct{ userUID, user, cluster, clusterUID, path, parameters string }
 
 type keyPage struct {
-	tag, contentType string
-	text             []byte
-	at               time.Time
-	weight           int
+	tag, contentType, text string
+	at                     time.Time
+	weight                 int
 }
 
 func newKeyPages(now func() time.Time, unchanged func(string)) *keyPages {
@@ -73,15 +74,40 @@ func (k *keyPages) of(u user.Info, s *merge.Source, path string, ask askFunc) as
 		case page != nil && resp.StatusCode == http.StatusNotModified:
 			_ = resp.Body.Close()
 			k.unchanged(s.Name)
-			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {page.contentType}},
-				Body: io.NopCloser(bytes.NewReader(page.text))}, nil
+			return k.answer(page), nil
 		}
 		if tag := resp.Header.Get("Etag"); resp.StatusCode == http.StatusOK && tag != "" && len(tag) <= maxTag {
-			resp.Body = &keptBody{ReadCloser: resp.Body, keep: func(text []byte) {
+			whole := *resp
+			resp.Body = keptBody{ReadCloser: resp.Body, whole: &whole, keep: func(text string) {
 				k.set(key, &keyPage{tag: tag, contentType: resp.Header.Get("Content-Type"), text: text, at: k.now()})
 			}}
 		}
 		return resp, nil
+	}
+}
+
+// answer returns a page as the cluster has answered it.
+func (k *keyPages) answer(page *keyPage) *http.Response {
+	age := strconv.Itoa(int(k.now().Sub(page.at) / time.Second))
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {page.contentType}, "Etag": {page.tag}, "Age": {age}},
+		Body: pageBody{strings.NewReader(page.text), page.text}, ContentLength: int64(len(page.text))}
+}
+
+// confirmed returns ask for a cluster that has just said that it would answer questions as it did: of these, pages that are kept are not
+// asked for.
+func (k *keyPages) confirmed(u user.Info, s *merge.Source, path string, questions []revalidate.Question, ask askFunc) askFunc {
+	return func(ctx context.Context, v url.Values, h http.Header) (*http.Response, error) {
+		text := v.Encode()
+		i := slices.IndexFunc(questions, func(q revalidate.Question) bool { return q.Query == text && q.Tag != "" })
+		if i < 0 {
+			return ask(ctx, v, h)
+		}
+		page := k.find(pageKey{u.GetUID(), u.GetName(), s.Name, s.UID, path, text})
+		if page == nil || page.tag != questions[i].Tag {
+			return ask(ctx, v, h)
+		}
+		k.unchanged(s.Name)
+		return k.answer(page), nil
 	}
 }
 
@@ -102,24 +128,36 @@ func (k *keyPages) set(key pageKey, page *keyPage) {
 	k.pages.Set(key, page)
 }
 
-// keptBody keeps an answer that is read to its end.
+// keptBody keeps the text of an answer that is had as a whole.
 type keptBody struct {
 	io.ReadCloser
-	keep func([]byte)
-	text []byte
+	whole *http.Response
+	keep  func(string)
 }
 
-// Read implements io.Reader.
-func (b *keptBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if b.keep == nil {
-		return n, err //nolint:wrapcheck // as it failed
+// Text implements merge.TextBody.
+func (b keptBody) Text(most int64) (string, error) {
+	text, err := merge.Text(b.whole, most)
+	if err == nil && int64(len(text)) <= min(most, onePage) {
+		b.keep(text)
 	}
-	if b.text = append(b.text, p[:n]...); len(b.text) > onePage {
-		b.keep, b.text = nil, nil
-	} else if errors.Is(err, io.EOF) {
-		b.keep(b.text)
-		b.keep = nil
-	}
-	return n, err //nolint:wrapcheck // as it failed
+	return text, err
 }
+
+// End implements merge.TextBody.
+func (b keptBody) End() error { return merge.End(b.whole) }
+
+// pageBody is the body of a page that is kept.
+type pageBody struct {
+	*strings.Reader
+	text string
+}
+
+// Text implements merge.TextBody.
+func (b pageBody) Text(int64) (string, error) { return b.text, nil }
+
+// End implements merge.TextBody.
+func (pageBody) End() error { return nil }
+
+// Close implements io.Closer.
+func (pageBody) Close() error { return nil }

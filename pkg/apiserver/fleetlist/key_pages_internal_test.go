@@ -40,7 +40,7 @@ func TestAPageThatHasNotChangedDoesNotTravelAgain(t *testing.T) {
 	v := url.Values{"view": {"keys"}, "limit": {"10"}}
 	m1, again := &merge.Source{Name: "m1", UID: "a"}, &merge.Source{Name: "m1", UID: "b"}
 	long := strings.Repeat("x", onePage+1)
-	get := func(u user.Info, s *merge.Source, path string, v url.Values, read bool) string {
+	get := func(u user.Info, s *merge.Source, path string, v url.Values, read bool) (text string) {
 		t.Helper()
 		h := http.Header{"Accept": {"application/json"}}
 		resp, err := k.of(u, s, path, c.ask)(t.Context(), v, h)
@@ -51,11 +51,10 @@ func TestAPageThatHasNotChangedDoesNotTravelAgain(t *testing.T) {
 		if !read {
 			return ""
 		}
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
+		if text, err = merge.Text(resp, 1<<20); err != nil {
 			t.Fatal(err)
 		}
-		return string(text)
+		return text
 	}
 	for _, step := range []struct {
 		what    string
@@ -115,7 +114,7 @@ func TestAPageThatHasNotChangedDoesNotTravelAgain(t *testing.T) {
 func TestKeyPagesHaveABound(t *testing.T) {
 	k := newKeyPages(time.Now, func(string) {})
 	for i := range 1000 {
-		k.set(pageKey{user: string(rune('a' + i%26)), parameters: strings.Repeat("p", i)}, &keyPage{text: make([]byte, onePage)})
+		k.set(pageKey{user: string(rune('a' + i%26)), parameters: strings.Repeat("p", i)}, &keyPage{text: strings.Repeat("x", onePage)})
 	}
 	if n := k.pages.Len() * onePage; n > pagesBytes {
 		t.Errorf("%d bytes are kept", n)

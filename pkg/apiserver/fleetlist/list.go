@@ -21,7 +21,10 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/merge"
+	"kapis.dev/ks-apiserver/pkg/cluster/revalidate"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
+	"kapis.dev/ks-apiserver/pkg/resource/lru"
 	"kapis.dev/ks-apiserver/pkg/resource/table"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/stream"
@@ -58,17 +61,33 @@ type Options struct {
 	// Host is the name of this cluster, and HostLabels returns the labels of its own Cluster.
 	Host       string
 	HostLabels func(context.Context) map[string]string
+	// Known returns nil once all Members are known: before that no answer would name those that are missing. The error is a Status.
+	Known func() error
 	// May decides who may enter a cluster.
 	May     authz.Authorizer
 	Streams *stream.Guard
 	Asked   *Asked
+	// Read reads from members; nil has them asked as this cluster is.
+	Read Reader
+	// Unchanged asks members whether their earlier answers are still current; nil reads all answers again.
+	Unchanged *revalidate.Hub
+}
+
+// Reader reads from members as a user. proxy.MemberReader is one.
+type Reader interface {
+	Read(ctx context.Context, u user.Info, d authz.Decision, i *request.Info, rawQuery string, h http.Header) (*http.Response, error)
+	// Caller returns the headers that state the caller to members; nil for a caller that members can't know.
+	Caller(u user.Info) http.Header
 }
 
 // lists answers lists over all clusters.
 type lists struct {
 	Options
-	ask   http.Handler
-	pages *keyPages
+	ask     http.Handler
+	now     func() time.Time
+	pages   *keyPages
+	answers *lru.Cache[*slot]
+	sends   *httpcache.Responses
 
 	mu       sync.Mutex
 	running  map[string]int
@@ -78,8 +97,11 @@ type lists struct {
 
 // New returns a handler of lists over all clusters, which asks each of them through ask.
 func New(o Options, ask http.Handler) http.Handler {
-	return &lists{Options: o, ask: ask, pages: newKeyPages(time.Now, o.Asked.unchangedAt),
-		running: map[string]int{}, followed: map[string]following{}}
+	l := &lists{Options: o, ask: ask, now: time.Now, pages: newKeyPages(time.Now, o.Asked.unchangedAt), answers: lru.New[*slot](answerBounds),
+		sends: httpcache.NewResponses(mostSent, oneSent), running: map[string]int{}, followed: map[string]following{}}
+	size := l.answers.Size
+	o.Asked.kept.Store(&size)
+	return l
 }
 
 // ServeHTTP answers a list.
@@ -125,7 +147,7 @@ func (l *lists) answer(r *http.Request) (any, error) {
 	case stream.WantsEvents(r.Header):
 		return nil, status.Errorf(http.StatusNotAcceptable, "a list is JSON: events come with watch=true, or with view=live")
 	}
-	return page(ctx)
+	return l.list(r, u, path, *q, o)
 }
 
 // page answers a list, from the clusters that there are now.
@@ -138,12 +160,7 @@ func (l *lists) page(ctx context.Context, u user.Info, path string, q merge.List
 	if q.Sources, q.Refused, err = l.sources(ctx, u, path, o); err != nil {
 		return nil, err
 	}
-	a, err := q.Answer(ctx, o)
-	if err != nil {
-		return nil, err //nolint:wrapcheck // a Status
-	}
-	l.Asked.count(q.Sources, a.Missing())
-	return a, nil
+	return l.merged(ctx, q, o)
 }
 
 // watch opens a watch.
@@ -220,7 +237,7 @@ func (l *lists) count(name string, watches, members int) {
 // following is how many streams a user has, and of how many clusters together.
 type following struct{ watches, members int }
 
-// inner returns the path of the list at each cluster, and whether it is listed or watched.
+// inner returns the path of the list at each cluster, and its verb: list or watch.
 func inner(r *http.Request, info *request.Info) (path, verb string, err error) {
 	path = strings.TrimPrefix(info.Path, prefix)
 	if !isList(path) {
@@ -230,7 +247,7 @@ func inner(r *http.Request, info *request.Info) (path, verb string, err error) {
 	return path, verb, err
 }
 
-// listAt returns whether the list of a path is listed or watched. The error is a Status, for a path that is none of a list.
+// listAt returns the verb of a list at a path: list or watch. Its error is the Status for a path that is no list.
 func listAt(path, raw string) (verb string, err error) {
 	of, err := request.Parse(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path, RawQuery: raw}})
 	switch {
@@ -244,7 +261,7 @@ func listAt(path, raw string) (verb string, err error) {
 	return of.Verb, nil
 }
 
-// header returns what clusters are asked with.
+// header returns the headers of the requests to clusters.
 func header(r *http.Request) http.Header {
 	h := http.Header{"Accept": {"application/json"}}
 	for _, name := range []string{"User-Agent", "Audit-Id"} {
@@ -255,7 +272,7 @@ func header(r *http.Request) http.Header {
 	return h
 }
 
-// enter counts lists of a user.
+// enter counts a user's concurrent lists, and refuses one too many.
 func (l *lists) enter(u user.Info, n int) (leave func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -278,9 +295,12 @@ func (l *lists) enter(u user.Info, n int) (leave func(), err error) {
 	}, nil
 }
 
-// sources returns the clusters to ask for a user: the host, and the members that they may enter. Of the names that they asked for, refused
-// are those that are neither, whether there is such a cluster or not (F14).
+// sources returns the clusters that a list asks for a user: the host, and the members that the user may enter. refused are the requested
+// names that are neither, no matter whether such a cluster exists (F14).
 func (l *lists) sources(ctx context.Context, u user.Info, path string, o *merge.Options) (out []merge.Source, refused []string, err error) {
+	if err := l.Known(); err != nil {
+		return nil, nil, err
+	}
 	wanted := func(name string) bool { return len(o.Clusters) == 0 || slices.Contains(o.Clusters, name) }
 	var found []string
 	if host := l.Host; wanted(host) || len(o.Clusters) > 0 && slices.Contains(o.Clusters, "host") {
@@ -289,22 +309,27 @@ func (l *lists) sources(ctx context.Context, u user.Info, path string, o *merge.
 			out = append(out, merge.Source{Name: host, Own: true, Ask: l.asking(path)}) //nolint:bodyclose // who asks closes it
 		}
 	}
+	of, err := request.Parse(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}})
+	if err != nil {
+		return nil, nil, err //nolint:wrapcheck // a Status
+	}
 	for _, m := range l.Members.All() {
 		if !wanted(m.Name) {
 			continue
 		}
-		at := "/clusters/" + m.Name + path
-		enters, err := l.enters(ctx, u, at)
+		at := *of
+		at.Cluster = m.Name
+		d, err := l.May.Authorize(ctx, u, &at)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("authorize: %w", err)
 		}
-		if !enters {
+		if !d.Allowed() {
 			continue
 		}
 		found = append(found, m.Name)
 		if o.Selector == nil || o.Selector.Matches(labels.Set(m.Labels)) {
 			s := merge.Source{Name: m.Name, UID: m.UID, Missing: missing(m)}
-			s.Ask = l.pages.of(u, &s, at, l.asking(at)) //nolint:bodyclose // the same
+			s.Ask = l.pages.of(u, &s, path, l.askingMember(u, d, &at)) //nolint:bodyclose // the same
 			out = append(out, s)
 		}
 	}
@@ -317,26 +342,27 @@ func (l *lists) sources(ctx context.Context, u user.Info, path string, o *merge.
 	return out, refused, nil
 }
 
-// enters reports whether a user may enter the member that a path names.
-func (l *lists) enters(ctx context.Context, u user.Info, path string) (bool, error) {
-	info, err := request.Parse(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}})
-	if err != nil {
-		return false, err //nolint:wrapcheck // a Status
-	}
-	d, err := l.May.Authorize(ctx, u, info)
-	if err != nil {
-		return false, fmt.Errorf("authorize: %w", err)
-	}
-	return d.Allowed(), nil
-}
-
-// asking returns what sends a request for a path to its cluster.
+// asking returns the function that sends a request to a cluster.
 func (l *lists) asking(path string) askFunc {
 	return func(ctx context.Context, parameters url.Values, h http.Header) (*http.Response, error) {
 		at := &url.URL{Path: path, RawQuery: parameters.Encode()}
 		r := (&http.Request{Method: http.MethodGet, URL: at, Header: h.Clone(), Body: http.NoBody,
 			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
-		return serve(l.ask, r)
+		return Serve(l.ask, r)
+	}
+}
+
+// askingMember returns the function that sends a request to a member: i is what it asks for, which decision d allows.
+func (l *lists) askingMember(u user.Info, d authz.Decision, i *request.Info) askFunc {
+	handled := l.asking("/clusters/" + i.Cluster + i.Path) //nolint:bodyclose // who asks closes it
+	if l.Read == nil {
+		return handled
+	}
+	return func(ctx context.Context, parameters url.Values, h http.Header) (*http.Response, error) {
+		if parameters.Get("watch") != "" || parameters.Get("view") == "live" { // streams are checked again and again
+			return handled(ctx, parameters, h)
+		}
+		return l.Read.Read(ctx, u, d, i, parameters.Encode(), h)
 	}
 }
 

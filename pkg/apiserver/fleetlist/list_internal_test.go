@@ -59,6 +59,7 @@ func newLists(t *testing.T, ask http.Handler) http.Handler {
 		return authz.Decision{}, nil
 	})
 	return New(Options{Members: members, Host: "host", May: may, Streams: stream.New(stream.Options{}), Asked: NewAsked(),
+		Known:      func() error { return nil },
 		HostLabels: func(context.Context) map[string]string { return map[string]string{"region": "here"} }}, ask)
 }
 
@@ -198,7 +199,7 @@ func TestARequestWithinARequest(t *testing.T) {
 		}
 	})
 	get := func(ctx context.Context, path string) (*http.Response, error) {
-		return serve(h, (&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}}).WithContext(ctx))
+		return Serve(h, (&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}}).WithContext(ctx))
 	}
 	resp, err := get(t.Context(), "/")
 	if err != nil {

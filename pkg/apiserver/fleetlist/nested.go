@@ -11,9 +11,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// serve returns what a handler answers to a request, as a client would see it. The body, which has to be closed, is read while the handler
+// Serve returns what a handler answers to a request, as a client would see it. The body, which has to be closed, is read while the handler
 // writes it, and nothing of it is kept. Where the handler breaks off, reading fails.
-func serve(h http.Handler, r *http.Request) (*http.Response, error) {
+func Serve(h http.Handler, r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	from, to := io.Pipe()
 	w := &pipedAnswer{header: http.Header{}, begun: make(chan struct{}), to: to}

@@ -121,7 +121,7 @@ func (l *lists) search(r *http.Request, u user.Info) (any, error) {
 	}
 	defer leave()
 	s.all(r.Context(), v)
-	return newFound(s.hits)
+	return newFound(s.hits, l.sends)
 }
 
 // search is a search that is being answered.

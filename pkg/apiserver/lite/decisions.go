@@ -2,6 +2,7 @@ package lite
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -70,7 +71,8 @@ func (d *decisions) Authorize(ctx context.Context, u user.Info, r *request.Info)
 	}
 	ok, err := d.reviewer.Allowed(ctx, u, what)
 	if err != nil || !ok {
-		return authz.Decision{Reason: "the roles of the cluster's own RBAC decide, and none allows it"}, err
+		return authz.Decision{Reason: fmt.Sprintf("the roles of the cluster's own RBAC decide, and none allows to %s %s of the API group %q",
+			what.Verb, strings.TrimSuffix(what.Resource+"/"+what.Subresource, "/"), what.Group)}, err
 	}
 	return authz.Allow("the cluster's kube-apiserver allows it", ""), nil
 }

@@ -52,7 +52,7 @@ type Clusters struct {
 	stores map[*store.Store]bool
 }
 
-// Serve returns what serves one cluster, until ctx ends.
+// Serve returns the handler for one cluster, which works until ctx ends.
 func (c *Clusters) Serve(ctx context.Context, t lite.Terms) (*lite.Served, error) {
 	config := rest.CopyConfig(t.Config)
 	config.QPS = -1 // what users ask is bounded for each member
@@ -101,7 +101,7 @@ func (c *Clusters) open(ctx context.Context, config *rest.Config) (*store.Store,
 	return own, nil
 }
 
-// memoryBut returns what the caches of all other clusters take.
+// memoryBut returns how much memory the caches of all other clusters take.
 func (c *Clusters) memoryBut(own *store.Store) (total int64) {
 	c.mu.Lock()
 	all := slices.Collect(maps.Keys(c.stores))
@@ -117,7 +117,7 @@ func (c *Clusters) memoryBut(own *store.Store) (total int64) {
 // newHandler returns the chain of a cluster: what is for kube-apiserver goes there as the user, lists come from the caches.
 func newHandler(ctx context.Context, config *rest.Config, t lite.Terms, caches *store.Store, may authz.Authorizer, maxItems int) (
 	http.Handler, error) {
-	who := &people{Authenticator: authnfleet.Authenticator{Local: func(string) string { return "" }}, groups: t.Groups}
+	who := &people{Authenticator: authnfleet.Authenticator{}, groups: t.Groups}
 	streams := stream.New(stream.Options{Recheck: filter.Recheck(who, may), Drain: ctx})
 	kube, err := proxy.NewKube(proxy.KubeOptions{Config: config, Streams: streams})
 	if err != nil {

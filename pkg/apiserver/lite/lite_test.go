@@ -144,7 +144,7 @@ func TestTheClusterDecides(t *testing.T) {
 		{ops, "/api/v1/namespaces/a/pods", 200, "PodList"},
 		{ann, "/kapis/resources.kubesphere.io/v1alpha3/namespaces/a/pods", 200, `"name":"p-a"`},
 		{ann, "/kapis/resources.kubesphere.io/v1alpha3/namespaces/a/pods/p-a", 200, `"name":"p-a"`},
-		{ann, "/kapis/resources.kubesphere.io/v1alpha3/pods", 403, "RBAC"},
+		{ann, "/kapis/resources.kubesphere.io/v1alpha3/pods", 403, `RBAC decide, and none allows to list pods of the API group \"\"`},
 		{ann, "/kapi/v1/namespaces/a/pods", 200, `"name":"p-a"`},
 		{ann, "/kapi/v1/namespaces/b/pods", 403, "RBAC"},
 		{bob, "/kapi/v1/namespaces/a/pods", 403, "RBAC"},

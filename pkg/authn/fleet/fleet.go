@@ -32,8 +32,9 @@ var (
 
 // Authenticator authenticates requests that came over a link. It knows nobody else.
 type Authenticator struct {
-	// Local returns the UID of the user of this cluster that has a name, "" for none.
-	Local func(name string) (uid string)
+	// Local returns the UID of the user of this cluster that has a name, "" for none; nil for a cluster that has no users. Its error is a
+	// Status of 503 where there may be one that is not known yet.
+	Local func(name string) (uid string, err error)
 }
 
 var _ authenticator.Request = (*Authenticator)(nil)
@@ -60,8 +61,8 @@ func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Res
 		return nil, false, errNobody
 	}
 	u := &user.DefaultInfo{Name: names[0], UID: uids[0]}
-	if local := a.Local(u.Name); local != "" && local != u.UID {
-		return nil, false, fmt.Errorf("user %q of the fleet: %w", u.Name, errLocal)
+	if err := a.checkLocal(u); err != nil {
+		return nil, false, fmt.Errorf("user %q of the fleet: %w", u.Name, err)
 	}
 	for _, g := range r.Header[HeaderGroup] {
 		if isPerson(g) {
@@ -73,6 +74,18 @@ func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Res
 		u.Extra = map[string][]string{authz.ExtraScope: slices.Clone(scope)}
 	}
 	return &authenticator.Response{User: u}, true, nil
+}
+
+// checkLocal returns an error unless the name is free in this cluster, or the user's here, too.
+func (a *Authenticator) checkLocal(u *user.DefaultInfo) error {
+	if a.Local == nil {
+		return nil
+	}
+	local, err := a.Local(u.Name)
+	if err == nil && local != "" && local != u.UID {
+		err = errLocal
+	}
+	return err
 }
 
 // isPerson reports whether a name can be that of a person, or of a group of people.

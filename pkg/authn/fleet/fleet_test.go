@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/authn/fleet"
@@ -59,7 +60,7 @@ func overLink(t *testing.T, a *fleet.Authenticator) func(http.Header) answered {
 // F16, F17: the hub names people, and neither Kubernetes' own identities nor this server's.
 func TestTheHubNamesPeople(t *testing.T) {
 	local := map[string]string{"local": "u-local", "both": "u-both"}
-	send := overLink(t, &fleet.Authenticator{Local: func(name string) string { return local[name] }})
+	send := overLink(t, &fleet.Authenticator{Local: func(name string) (string, error) { return local[name], nil }})
 	for name, tc := range map[string]struct {
 		header http.Header
 		want   string
@@ -96,11 +97,27 @@ func TestTheHubNamesPeople(t *testing.T) {
 
 // Whoever is not the hub names nobody.
 func TestOnlyLinksCount(t *testing.T) {
-	a := &fleet.Authenticator{Local: func(string) string { return "" }}
+	a := &fleet.Authenticator{}
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Header.Set(fleet.HeaderUser, "ann")
 	r.Header.Set(fleet.HeaderUID, "1")
 	if resp, ok, err := a.AuthenticateRequest(r); resp != nil || ok || err != nil || a.Trusts(r) {
 		t.Errorf("got %v, %v, %v, want no opinion", resp, ok, err)
+	}
+}
+
+// O49: while the users of this cluster are not known in full, the hub's user of a name may be another than the one here: nobody is let in by a name.
+func TestO49WhoseANameIsHasToBeKnown(t *testing.T) {
+	send := overLink(t, &fleet.Authenticator{Local: func(name string) (string, error) {
+		if name == "late" {
+			return "", apierrors.NewServiceUnavailable("not all users are known")
+		}
+		return "", nil
+	}})
+	for name, late := range map[string]bool{"late": true, "ann": false} {
+		got := send(http.Header{"X-Remote-User": {name}, "X-Remote-Uid": {"1"}})
+		if (got.user == nil) != late || apierrors.IsServiceUnavailable(got.err) != late {
+			t.Errorf("%s: %v, %v", name, got.user, got.err)
+		}
 	}
 }

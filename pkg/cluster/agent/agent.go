@@ -16,7 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	mathrand "math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -40,18 +40,19 @@ const (
 	keyUID     = "cluster-uid"
 	keyCA      = "ca.crt"
 
-	// The agent never gives up. It waits up to a random part of a pause that doubles from the least to the most.
-	leastPause, mostPause = 200 * time.Millisecond, 5 * time.Second
 	// joinTimeout bounds a join, and dialTimeout the dialling of a link.
 	joinTimeout, dialTimeout = 30 * time.Second, 10 * time.Second
-	// grace is how long what runs may take when this server stops.
+	// grace is how long open requests may take when this server stops.
 	grace = 20 * time.Second
-	// links are how many are kept, to different replicas of the hub where there are several. A balancer may lead to the same one again:
-	// dials are how often another one is looked for.
+	// links is how many links are kept, to different replicas of the hub if it has several. dials is how often another replica is tried,
+	// since a load balancer may choose the same one again.
 	links, dials = 2, 8
 	// maxAnswer bounds the answer to a join, in bytes.
 	maxAnswer = 64 << 10
 )
+
+// redial is how the hub is dialled: the agent never gives up.
+var redial = link.Redial{Least: 200 * time.Millisecond, Most: 5 * time.Second, Jitter: true}
 
 // Secrets reads and writes Secrets of this server's namespace. client-go's SecretInterface is one.
 type Secrets interface {
@@ -83,13 +84,12 @@ type Agent struct {
 	client   *http.Client
 	identity atomic.Pointer[identity]
 	joining  sync.Mutex
-	// forgotten is the UID of the Cluster that this was, and that the hub no longer has.
+	// forgotten is the UID of this cluster's former Cluster, which the hub no longer has.
 	forgotten atomic.Pointer[string]
-	linked    atomic.Int32
 	replicas  replicas
 }
 
-// identity is what this member is in the fleet.
+// identity is this member's identity in the fleet.
 type identity struct {
 	uid         string
 	key         *ecdsa.PrivateKey
@@ -98,7 +98,7 @@ type identity struct {
 	pool        *x509.CertPool
 }
 
-// New returns an Agent. An error says what is wrong with the configuration.
+// New returns an Agent, or an error for a wrong configuration.
 func New(o Options) (*Agent, error) {
 	if o.Hub.Scheme != "https" || o.Hub.Host == "" {
 		return nil, fmt.Errorf("the address of the hub is %q, and not one that begins with https://: tokens would cross the network"+
@@ -112,16 +112,13 @@ func New(o Options) (*Agent, error) {
 		}
 	}
 	t := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, TLSHandshakeTimeout: dialTimeout,
-		Protocols: new(http.Protocols)}
+		DialContext: link.Corked((&net.Dialer{}).DialContext), Protocols: new(http.Protocols)}
 	t.Protocols.SetHTTP1(true) // WebSockets
-	return &Agent{Options: o, client: &http.Client{Transport: t,
+	return &Agent{Options: o, client: &http.Client{Transport: link.FrameTransport{RoundTripper: t},
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return errors.New("the hub redirects, which a hub does not")
 		}}}, nil
 }
-
-// Linked returns how many links there are.
-func (a *Agent) Linked() int { return int(a.linked.Load()) }
 
 // Run keeps links until ctx ends.
 func (a *Agent) Run(ctx context.Context) {
@@ -134,37 +131,22 @@ func (a *Agent) Run(ctx context.Context) {
 
 // keep keeps one link.
 func (a *Agent) keep(ctx context.Context) {
-	pause, told := leastPause, ""
-	for again := 0; ctx.Err() == nil; {
-		begun := a.Now()
-		err := a.link(ctx, again < dials)
-		if ctx.Err() != nil {
-			return
+	redial.Keep(ctx, func() error {
+		for again := 0; ; again++ {
+			err := a.link(ctx, again < dials)
+			if !errors.Is(err, errMet) || ctx.Err() != nil {
+				return err
+			}
 		}
-		if errors.Is(err, errMet) {
-			again++
-			continue
-		}
-		again = 0
-		if a.Now().Sub(begun) > mostPause { // it was open
-			pause = leastPause
-		}
-		if err != nil && err.Error() != told {
-			told = err.Error()
+	}, func(err error, news bool) {
+		if news {
 			klog.ErrorS(err, "This cluster has no link to its hub; it is tried again all the time", "hub", a.Hub.Host)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(mathrand.N(pause) + time.Millisecond): //nolint:gosec // jitter is no secret
-		}
-		pause = min(2*pause, mostPause)
-	}
+	})
 }
 
-// link opens one link, and returns when it has ended. Where another replica of the hub is looked for, the error for one that
-// this cluster is
-// linked to is errMet.
+// link opens one link, and returns when it has ended. If another replica of the hub is wanted, the error for one that this cluster is
+// linked to already is errMet.
 func (a *Agent) link(ctx context.Context, another bool) error {
 	id, err := a.identify(ctx)
 	if err != nil {
@@ -172,7 +154,8 @@ func (a *Agent) link(ctx context.Context, another bool) error {
 	}
 	at := *a.Hub
 	at.Path = strings.TrimSuffix(at.Path, "/") + join.PathLinks + id.uid
-	dial, cancel := context.WithTimeout(ctx, dialTimeout)
+	over := &link.Addresses{}
+	dial, cancel := context.WithTimeout(over.Record(ctx), dialTimeout)
 	defer cancel()
 	conn, resp, err := websocket.Dial(dial, at.String(), &websocket.DialOptions{HTTPClient: a.client}) //nolint:bodyclose // Dial has read it
 	if err != nil {
@@ -181,7 +164,7 @@ func (a *Agent) link(ctx context.Context, another bool) error {
 			a.identity.CompareAndSwap(id, nil)
 			return errors.New("the hub has removed this cluster from the fleet: it joins again with a new token")
 		}
-		return fmt.Errorf("dial the hub: %w", err)
+		return undialled(err, resp)
 	}
 	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(-1)
@@ -191,15 +174,28 @@ func (a *Agent) link(ctx context.Context, another bool) error {
 	}
 	defer leave()
 	h := a.linkHandler(id)
-	a.linked.Add(1)
-	defer a.linked.Add(-1)
 	life, end := context.WithCancel(ctx)
 	defer end()
-	// A link that is older than the certificate is opened anew with the next one.
+	// A link that is older than the certificate is opened again with the next one.
 	timer := time.AfterFunc(max(time.Minute, a.renewAt(id).Sub(a.Now())), end)
 	defer timer.Stop()
-	klog.InfoS("Linked to the hub", "hub", a.Hub.Host)
-	return h.Serve(life, websocket.NetConn(context.WithoutCancel(ctx), conn, websocket.MessageBinary), grace)
+	by := over.Of(websocket.NetConn(context.WithoutCancel(ctx), conn, websocket.MessageBinary))
+	klog.InfoS("Linked to the hub", "hub", a.Hub.Host, "address", by.RemoteAddr())
+	return h.Serve(life, by, grace)
+}
+
+// undialled returns why the hub was not dialled, with what to look at.
+func undialled(err error, resp *http.Response) error {
+	wrong := (*tls.CertificateVerificationError)(nil)
+	switch {
+	case errors.As(err, &wrong):
+		return fmt.Errorf("dial the hub: what answers at its address has no certificate of the hub's (fleet.hub.caFile): %w", err)
+	case resp == nil:
+		return fmt.Errorf("dial the hub: it is not reached (fleet.hub.url; HTTPS_PROXY, where there is one): %w", err)
+	case resp.StatusCode == http.StatusServiceUnavailable || resp.StatusCode == http.StatusTooManyRequests:
+		return fmt.Errorf("dial the hub: it is busy, or has just been started (%d)", resp.StatusCode)
+	}
+	return fmt.Errorf("dial the hub: what answers there is no hub, or something in between takes WebSockets away (%d)", resp.StatusCode)
 }
 
 // linkHandler returns what serves a link.
@@ -216,7 +212,7 @@ func (a *Agent) renewAt(id *identity) time.Time {
 	return leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore) / 3)
 }
 
-// identify returns the identity of this cluster. It joins, or renews, where that is due.
+// identify returns the identity of this cluster. It joins the fleet, or renews the certificate, where that is due.
 func (a *Agent) identify(ctx context.Context) (*identity, error) {
 	a.joining.Lock()
 	defer a.joining.Unlock()
@@ -246,7 +242,7 @@ func (a *Agent) identify(ctx context.Context) (*identity, error) {
 	return nil, err
 }
 
-// load reads the identity; nil where this cluster has none that counts for the hub of the configuration.
+// load reads the identity from the Secret; nil if there is none for the configured hub.
 func (a *Agent) load(ctx context.Context) (*identity, error) {
 	s, err := a.Secrets.Get(ctx, secretName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -318,7 +314,7 @@ func (a *Agent) ask(ctx context.Context, id *identity) (*identity, error) {
 	return next, nil
 }
 
-// prove adds what lets this cluster in.
+// prove adds the proof to a request to join: the token, or a signature with the present certificate.
 func (a *Agent) prove(r *join.Request, id *identity) (err error) {
 	if id != nil && a.Now().Before(id.certificate.Leaf.NotAfter) {
 		sum := sha256.Sum256([]byte(r.CSR))

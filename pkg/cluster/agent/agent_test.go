@@ -42,6 +42,8 @@ type world struct {
 	server  *httptest.Server
 	objects *dynamicfake.FakeDynamicClient
 	joins   atomic.Int64
+	// stops has the hub end its links.
+	stops context.CancelFunc
 
 	mu  sync.Mutex
 	now time.Time
@@ -65,7 +67,10 @@ func newWorldAt(t *testing.T, now time.Time) *world {
 		t.Fatal(err)
 	}
 	w.hub = hub.New(hub.Options{Clusters: w.objects.Resource(clusters), Authority: authority, UID: "u-hub", Host: "host", Now: w.clock})
-	h := hub.NewHandler(t.Context(), w.hub)
+	drain, stops := context.WithCancel(t.Context())
+	w.stops = stops
+	t.Cleanup(stops)
+	h := hub.NewHandler(drain, w.hub)
 	w.server = httptest.NewTLSServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == join.PathJoin {
 			w.joins.Add(1)
@@ -123,15 +128,20 @@ func (w *world) feed(name string) {
 // member starts the agent of a cluster, and returns it and what ends it.
 func (w *world) member(uid string, token func() (string, error), secrets agent.Secrets) (a *agent.Agent, stop func()) {
 	w.t.Helper()
+	return w.memberThat(uid, token, secrets, func(out http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(out, "%s %v", uid, link.FromHub(r.Context()))
+	})
+}
+
+// memberThat is member, which answers by h.
+func (w *world) memberThat(uid string, token func() (string, error), secrets agent.Secrets, h http.HandlerFunc) (a *agent.Agent, stop func()) {
+	w.t.Helper()
 	at, err := url.Parse(w.server.URL)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	a, err = agent.New(agent.Options{Secrets: secrets, Hub: at, CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.server.Certificate().Raw}),
-		Token: token, UID: uid, KubernetesVersion: "v1.37.1", Version: "v4.1.3", Now: w.clock,
-		Handler: http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
-			fmt.Fprintf(out, "%s %v", uid, link.FromHub(r.Context()))
-		})})
+		Token: token, UID: uid, KubernetesVersion: "v1.37.1", Version: "v4.1.3", Now: w.clock, Handler: h})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -191,6 +201,40 @@ func TestAClusterJoinsAndStays(t *testing.T) {
 	w.eventually("linked after a restart", func() bool { return w.linked("m1") })
 }
 
+// F5: a replica of the hub that stops sends nothing more to members that dial it, and lets end what runs there.
+func TestWhatRunsEndsWhenTheHubStops(t *testing.T) {
+	w := newWorld(t)
+	begun, goesOn := make(chan struct{}), make(chan struct{})
+	w.memberThat("u-m1", always(w.cluster("m1", "c-1")), newSecrets(), func(out http.ResponseWriter, _ *http.Request) {
+		close(begun)
+		<-goesOn
+		_, _ = io.WriteString(out, "whole")
+	})
+	w.eventually("linked", func() bool { return w.linked("m1") })
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://member/version", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan string, 1)
+	go func() {
+		resp, err := w.hub.Members.ByName("m1").RoundTrip(r)
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		answered <- fmt.Sprint(string(body), " ", err)
+	}()
+	<-begun
+	w.stops()
+	w.eventually("nothing more is sent", func() bool { return !w.linked("m1") })
+	close(goesOn)
+	if got := <-answered; got != "whole <nil>" {
+		t.Errorf("what ran when the hub stopped: %s", got)
+	}
+}
+
 // refused starts an agent that must not get in, and returns its reason.
 func (w *world) refused(uid, token string) string {
 	w.t.Helper()
@@ -233,6 +277,45 @@ func TestWhoMayNotJoinIsToldWhy(t *testing.T) {
 	w.mu.Unlock()
 	if got := w.refused("u-m6", late); !strings.Contains(got, "its time is over") {
 		t.Errorf("a late token: %q", got)
+	}
+}
+
+// F8: a token counts once, also where the cluster has joined by another one since, while it is not over.
+func TestATokenDoesNotCountAgainAfterAnother(t *testing.T) {
+	w := newWorldAt(t, time.Now().Truncate(15*time.Minute))
+	joins := func(token string) error {
+		t.Helper()
+		at, err := url.Parse(w.server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := agent.New(agent.Options{Secrets: newSecrets(), Hub: at, CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.server.Certificate().Raw}),
+			Token: always(token), UID: "u-m1", Now: w.clock, Handler: http.NotFoundHandler()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Join(t.Context())
+	}
+	first := w.cluster("m1", "c-1")
+	if err := joins(first); err != nil {
+		t.Fatal(err)
+	}
+	w.mu.Lock()
+	w.now = w.now.Add(20 * time.Minute)
+	w.mu.Unlock()
+	c := &clusterv1alpha1.Cluster{}
+	c.UID = "c-1"
+	second, _, err := w.hub.Token(c)
+	if err != nil || second == first {
+		t.Fatalf("the token is the same after 20 minutes: %v, %v", second == first, err)
+	}
+	if err := joins(second); err != nil {
+		t.Fatal(err)
+	}
+	for _, token := range []string{first, second} {
+		if err := joins(token); err == nil || !strings.Contains(err.Error(), "has been used") {
+			t.Errorf("it counts again: %v", err)
+		}
 	}
 }
 

@@ -21,12 +21,18 @@ import (
 // start starts an agent that reaches the hub at a server, by the clock of this machine.
 func (w *world) start(srv *httptest.Server, name, token string) {
 	w.t.Helper()
+	w.startAt(srv, name, token, time.Now)
+}
+
+// startAt is start by another clock.
+func (w *world) startAt(srv *httptest.Server, name, token string, now func() time.Time) {
+	w.t.Helper()
 	at, err := url.Parse(srv.URL)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	a, err := agent.New(agent.Options{Secrets: newSecrets(), Hub: at, CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}),
-		Token: always(token), UID: "u-" + name, KubernetesVersion: "v1.37.1", Version: "v4.1.3", Now: time.Now, Handler: http.NotFoundHandler()})
+		Token: always(token), UID: "u-" + name, KubernetesVersion: "v1.37.1", Version: "v4.1.3", Now: now, Handler: http.NotFoundHandler()})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -40,6 +46,17 @@ func TestClocksMayDiffer(t *testing.T) {
 			w := newWorldAt(t, time.Now().Add(differ))
 			w.start(w.server, "m1", w.cluster("m1", "c-1"))
 			w.eventually("linked", func() bool { return w.linked("m1") })
+		})
+	}
+	for name, differs := range map[string]time.Duration{"MemberAhead": 10 * time.Minute, "MemberBehind": -10 * time.Minute, "MemberAWeekAhead": 7 * 24 * time.Hour,
+		"MemberAWeekBehind": -7 * 24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.startAt(w.server, "m1", w.cluster("m1", "c-1"), func() time.Time { return time.Now().Add(differs) })
+			w.eventually("linked", func() bool { return w.linked("m1") })
+			if n := w.joins.Load(); n != 1 {
+				t.Errorf("it has asked for %d certificates", n)
+			}
 		})
 	}
 }

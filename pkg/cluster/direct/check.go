@@ -29,8 +29,8 @@ type Known struct {
 	Hub, Host string
 	// Members are the names of the Clusters, by the UID of their kube-system.
 	Members map[string]string
-	// Lite says that no program of ours is to run there, so that nothing is needed of one.
-	Lite bool
+	// Lite says that no program of ours is to run there, so that nothing is needed of one, and SharedSecret that an older release does.
+	Lite, SharedSecret bool
 }
 
 // needed are the rights that a kubeconfig has to have: to invite the member, and to reach its ks-apiserver.
@@ -62,7 +62,7 @@ func Check(ctx context.Context, c *rest.Config, name string, known Known) (uid s
 		findings = append(findings, Finding{"identity", fmt.Sprintf("this cluster is in the fleet already, as %q: delete that Cluster first", of)})
 	}
 	if !known.Lite {
-		findings = append(findings, rights(ctx, client)...)
+		findings = append(findings, rights(ctx, client, known.SharedSecret)...)
 	}
 	return uid, append(findings, otherHost(ctx, client, known.Host)...)
 }
@@ -82,10 +82,13 @@ func reached(err error) Finding {
 	return Finding{"address", "the server in the kubeconfig is not reached from here"}
 }
 
-// rights returns the rights that are missing.
-func rights(ctx context.Context, client kubernetes.Interface) (findings []Finding) {
+// rights returns the rights that are missing. A member with a shared secret is not invited.
+func rights(ctx context.Context, client kubernetes.Interface, sharedSecret bool) (findings []Finding) {
 	for i := range needed {
 		a := needed[i]
+		if sharedSecret && a.Resource == "configmaps" {
+			continue
+		}
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a}}
 		got, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if err != nil {

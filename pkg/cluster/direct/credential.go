@@ -31,6 +31,8 @@ const (
 	tokenLife = 30 * 24 * time.Hour
 	// service is what is dialled through kube-apiserver: the Service and its port.
 	service = "ks-apiserver:80"
+	// servicePath is where kube-apiserver passes on to it.
+	servicePath = "/api/v1/namespaces/" + namespace + "/services/" + service + "/proxy"
 )
 
 // everywhere and inNamespace are what the hub needs in a member that it dials, and no more: none reads a Secret.
@@ -231,7 +233,7 @@ func try(ctx context.Context, kubeconfig []byte, transport func(*rest.Config)) e
 	if err != nil {
 		return errors.New("the authority in the kubeconfig can't be read")
 	}
-	if findings := rights(ctx, client); len(findings) > 0 {
+	if findings := rights(ctx, client, false); len(findings) > 0 {
 		return errors.New("the new credential does not do: " + Summary(findings))
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -23,16 +24,17 @@ import (
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/join"
 	"kapis.dev/ks-apiserver/pkg/cluster/link"
+	"kapis.dev/ks-apiserver/pkg/egress"
 )
 
 const (
-	// leastPause and mostPause are between two attempts to link a member.
-	leastPause, mostPause = 500 * time.Millisecond, 10 * time.Second
 	// lookEvery is how often the members are looked at, and inviteEvery how often the invitation of one that is linked: it may renew.
 	lookEvery, inviteEvery = time.Second, 10 * time.Minute
 	// exchangeEvery is how often the credential of one that is linked is looked at, which asks nobody while it is fresh.
 	exchangeEvery = 5 * time.Second
 )
+
+var redial = link.Redial{Least: 500 * time.Millisecond, Most: 10 * time.Second}
 
 // Dialing keeps a link to each direct member.
 type Dialing struct {
@@ -47,6 +49,8 @@ type Dialing struct {
 	Installed func(ctx context.Context, m *cluster.Member) error
 	// Host is the name of the hub's cluster.
 	Host string
+	// Shared is how members are reached that know their callers by a secret alone; nil where there are none.
+	Shared *SharedSecret
 	// Transport sets how kube-apiservers of members are dialled.
 	Transport func(*rest.Config)
 	// Endpoint is how members are dialled whose Cluster has an address for that.
@@ -63,32 +67,19 @@ func (d *Dialing) Run(ctx context.Context) {
 
 // keep keeps the link of one member.
 func (d *Dialing) keep(ctx context.Context, uid string) {
-	for pause, told := leastPause, ""; ctx.Err() == nil; pause = min(2*pause, mostPause) {
-		m := d.Members.ByUID(uid)
-		if m == nil {
-			return
+	var m *cluster.Member
+	redial.Keep(ctx, func() error {
+		if m = d.Members.ByUID(uid); m == nil {
+			return nil // ctx ends soon
 		}
-		begun := time.Now()
-		err := d.link(ctx, m)
-		if ctx.Err() != nil {
-			return
+		return d.link(ctx, m)
+	}, func(err error, news bool) {
+		if news {
+			klog.ErrorS(err, "A direct member cluster is not linked; it is tried again", "cluster", m.Name)
 		}
-		if time.Since(begun) > mostPause {
-			pause = leastPause
-		}
-		if err != nil {
-			if err.Error() != told {
-				klog.ErrorS(err, "A direct member cluster is not linked; it is tried again", "cluster", m.Name)
-				told = err.Error()
-			}
-			m.SetForeign(errors.Is(err, link.ErrIdentity))
-			d.Failed(ctx, m, err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-	}
+		m.SetForeign(errors.Is(err, link.ErrIdentity))
+		d.Failed(ctx, m, err)
+	})
 }
 
 // link invites a member, dials it, and returns when the link has ended.
@@ -104,10 +95,14 @@ func (d *Dialing) link(ctx context.Context, m *cluster.Member) error {
 	if err := d.act(ctx, c, m); err != nil {
 		return err
 	}
+	if m.SharedSecret {
+		return d.share(ctx, c, client, m)
+	}
 	if err := d.invite(ctx, client, m); err != nil {
 		return err
 	}
-	conn, err := d.dial(ctx, c, m)
+	over := &link.Addresses{}
+	conn, err := d.dial(over.Record(ctx), c, m)
 	if err != nil {
 		return err
 	}
@@ -131,7 +126,7 @@ func (d *Dialing) link(ctx context.Context, m *cluster.Member) error {
 			}
 		}
 	}()
-	return d.Members.Serve(life, websocket.NetConn(context.WithoutCancel(ctx), conn, websocket.MessageBinary), m.UID, func() {})
+	return d.Members.Serve(life, over.Of(websocket.NetConn(context.WithoutCancel(ctx), conn, websocket.MessageBinary)), m.UID, func() {})
 }
 
 // installTimeout bounds an installation.
@@ -178,11 +173,9 @@ func (d *Dialing) untilMoved(ctx context.Context, m *cluster.Member, end func())
 // exchange puts a credential of listed rights in the place of the one that a Cluster has, unless its administrator wants to keep that,
 // until ctx ends. One that can't be replaced is tried again after a while, and a new one soon.
 func (d *Dialing) exchange(ctx context.Context, uid string) {
-	tick := time.NewTicker(exchangeEvery)
-	defer tick.Stop()
 	var tried []byte
 	var at time.Time
-	for {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		m := d.Members.ByUID(uid)
 		if m != nil && !m.KeepKubeconfig && d.Replace != nil && (!bytes.Equal(tried, m.Kubeconfig()) || time.Since(at) > inviteEvery) {
 			tried, at = m.Kubeconfig(), time.Now()
@@ -194,12 +187,7 @@ func (d *Dialing) exchange(ctx context.Context, uid string) {
 				klog.ErrorS(err, "The credential of a direct member cluster is kept: it was not replaced by one of listed rights", "cluster", m.Name)
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	}, exchangeEvery)
 }
 
 // errWaiting says that a member has not answered its invitation.
@@ -298,16 +286,49 @@ func (d *Dialing) dial(ctx context.Context, c *rest.Config, m *cluster.Member) (
 			return nil, errors.New("the certificate or the key in the kubeconfig can't be read")
 		}
 		o.HTTPClient = &http.Client{Transport: t}
-		at = strings.TrimSuffix(c.Host, "/") + "/api/v1/namespaces/" + namespace + "/services/" + service + "/proxy" +
-			join.PathDirect
+		at = strings.TrimSuffix(c.Host, "/") + servicePath + join.PathDirect
 	}
 	o.HTTPClient.CheckRedirect = func(*http.Request, []*http.Request) error { return errors.New("a member redirects, which it does not") }
 	conn, resp, err := websocket.Dial(ctx, at, o) //nolint:bodyclose // Dial has read it
 	if err != nil {
-		if resp != nil {
-			return nil, fmt.Errorf("dial ks-apiserver of the cluster: it answers %d", resp.StatusCode)
-		}
-		return nil, fmt.Errorf("dial ks-apiserver of the cluster: it is not reached")
+		return nil, undialled(ctx, err, resp, m.Endpoint() != "")
 	}
 	return conn, nil
+}
+
+// undialled returns why ks-apiserver of a member was not dialled, at the address of its Cluster or through its kube-apiserver, and what
+// to look at. The errors of the network are not said: they name addresses.
+func undialled(ctx context.Context, err error, resp *http.Response, byEndpoint bool) error {
+	way, code := "through its kube-apiserver (services/proxy)", 0
+	if resp != nil {
+		code = resp.StatusCode
+	}
+	if byEndpoint {
+		way = "at kubesphereAPIEndpoint"
+	}
+	var why string
+	const notMember = "ks-apiserver has not taken up its certificate yet, or has another multicluster.clusterRole than member"
+	switch {
+	case errors.Is(err, egress.ErrRefused):
+		why = "this server dials no loopback, link-local or metadata address: give another one"
+	case code == 0 && ctx.Err() != nil:
+		why = "nothing answers in 10 s: is the address right, and does the network let this server through?"
+	case code == 0:
+		why = "it is not reached: is the address right, and does ks-apiserver run there?"
+	case byEndpoint && code == http.StatusNotFound:
+		why = notMember
+	case byEndpoint:
+		why = fmt.Sprintf("what answers there is no ks-apiserver, or something in between takes WebSockets away (%d)", code)
+	case code == http.StatusUnauthorized:
+		why = "the credential in the kubeconfig has expired, or is not known there: give a new one (PUT clusters/{cluster}/kubeconfig)"
+	case code == http.StatusForbidden:
+		why = "the credential in the kubeconfig may not get services/proxy of " + service + " in " + namespace
+	case code == http.StatusNotFound:
+		why = "there is no Service ks-apiserver in " + namespace + "; or " + notMember
+	case code == http.StatusServiceUnavailable:
+		why = "no pod of the Service ks-apiserver in " + namespace + " is ready, or reached from there, or the Service has no port 80"
+	default:
+		why = fmt.Sprintf("its kube-apiserver, or what lies between, takes WebSockets away (%d): give kubesphereAPIEndpoint", code)
+	}
+	return fmt.Errorf("dial ks-apiserver of the cluster %s: %s", way, why)
 }

@@ -54,18 +54,16 @@ func (a *answering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = (&link.Handler{Identity: as, Handler: http.NotFoundHandler()}).Serve(a.ctx, websocket.NetConn(a.ctx, conn, websocket.MessageBinary), 0)
 }
 
-// F19, F31: where another cluster answers at the address of a member there is no link, and that is known until the member itself answers there.
-func TestAnotherClusterAtTheAddressOfAMember(t *testing.T) {
-	fleet, another := linktest.NewAuthority(t), linktest.NewAuthority(t)
-	at := &answering{ctx: t.Context()}
-	endpoint := httptest.NewTLSServer(at)
-	defer endpoint.Close()
-	kube := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]string{"name": join.Invitation},
-			"data": map[string]string{join.InvitationHub: "u-hub", join.InvitationClusterUID: dialledUID, join.InvitationAnswer: "{}"}})
-	}))
-	defer kube.Close()
+// invites answers as the kube-apiserver of a member that the hub u-hub has invited, and which has answered.
+func invites(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]string{"name": join.Invitation},
+		"data": map[string]string{join.InvitationHub: "u-hub", join.InvitationClusterUID: dialledUID, join.InvitationAnswer: "{}"}})
+}
+
+// kubeconfigOf returns a kubeconfig of a kube-apiserver, with the token canary.
+func kubeconfigOf(t *testing.T, kube *httptest.Server) []byte {
+	t.Helper()
 	kubeconfig := clientcmdapi.NewConfig()
 	kubeconfig.Clusters["c"] = &clientcmdapi.Cluster{Server: kube.URL,
 		CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: kube.Certificate().Raw})}
@@ -76,6 +74,20 @@ func TestAnotherClusterAtTheAddressOfAMember(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return text
+}
+
+// F19, F31: where another cluster answers at the address of a member there is no link, and that is known until the member itself answers there.
+func TestAnotherClusterAtTheAddressOfAMember(t *testing.T) {
+	fleet, another := linktest.NewAuthority(t), linktest.NewAuthority(t)
+	at := &answering{ctx: t.Context()}
+	endpoint := httptest.NewTLSServer(at)
+	defer endpoint.Close()
+	kube := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		invites(w)
+	}))
+	defer kube.Close()
+	text := kubeconfigOf(t, kube)
 	members := &cluster.Members{Identity: fleet.Hub(t), Host: "host", Now: time.Now}
 	raw, err := json.Marshal(&clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "m1", UID: types.UID(dialledUID)},
 		Spec: clusterv1alpha1.ClusterSpec{Enable: true, Connection: clusterv1alpha1.Connection{Type: clusterv1alpha1.ConnectionDirect, KubeConfig: text,

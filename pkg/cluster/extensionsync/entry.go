@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 const (
@@ -47,12 +48,12 @@ func lacksChart(s *v1alpha1.InstallationStatus) bool {
 }
 
 // entryOf returns what a plan says of one member, nil for nothing.
-func entryOf(there bool, has *Installed, placed bool, trouble string) *v1alpha1.InstallationStatus {
-	if !there && !placed {
+func entryOf(found bool, has *Installed, placed bool, trouble string) *v1alpha1.InstallationStatus {
+	if !found && !placed {
 		return nil
 	}
 	out := &v1alpha1.InstallationStatus{State: v1alpha1.StatePreparing}
-	if there {
+	if found {
 		out = bounded(&has.Status)
 	}
 	if has.Leaving && out.State != v1alpha1.StateUninstallFailed {
@@ -67,15 +68,16 @@ func entryOf(there bool, has *Installed, placed bool, trouble string) *v1alpha1.
 
 // bounded returns a state as a member says it, cut to what a plan may have.
 func bounded(s *v1alpha1.InstallationStatus) *v1alpha1.InstallationStatus {
-	out := &v1alpha1.InstallationStatus{State: clip(s.State, 63), Version: clip(s.Version, 64), ConfigHash: clip(s.ConfigHash, 128),
-		TargetNamespace: clip(s.TargetNamespace, 63), ReleaseName: clip(s.ReleaseName, 63)}
+	out := &v1alpha1.InstallationStatus{State: status.Clip(s.State, 63), Version: status.Clip(s.Version, 64),
+		ConfigHash: status.Clip(s.ConfigHash, 128), TargetNamespace: status.Clip(s.TargetNamespace, 63),
+		ReleaseName: status.Clip(s.ReleaseName, 63)}
 	history := s.StateHistory[max(0, len(s.StateHistory)-maxHistory):]
 	for _, h := range history {
-		h.State = clip(h.State, 63)
+		h.State = status.Clip(h.State, 63)
 		out.StateHistory = append(out.StateHistory, h)
 	}
 	for _, c := range s.Conditions[:min(len(s.Conditions), maxConditions)] {
-		c.Message = clip(c.Message, maxMessage)
+		c.Message = status.Clip(c.Message, maxMessage)
 		out.Conditions = append(out.Conditions, c)
 	}
 	return out

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -13,45 +12,22 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"sigs.k8s.io/yaml"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart/charttest"
-	"kapis.dev/ks-apiserver/pkg/cluster"
-	"kapis.dev/ks-apiserver/pkg/cluster/link"
-	"kapis.dev/ks-apiserver/pkg/cluster/linktest"
+	"kapis.dev/ks-apiserver/pkg/cluster/exchangetest"
 	"kapis.dev/ks-apiserver/pkg/extension/permission"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/storetest"
 )
 
 const memberUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 
-// kinds is a cluster that serves the kinds that a hub reads.
-type kinds struct{}
-
-func (kinds) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGroupList,
-	map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
-	groups, lists := &metav1.APIGroupList{}, map[schema.GroupVersion]*metav1.APIResourceList{}
-	for gv, plurals := range map[schema.GroupVersion][]string{
-		v1alpha1.SchemeGroupVersion: {"installplans", "extensionversions"}, clusterv1alpha1.SchemeGroupVersion: {"clusters"},
-	} {
-		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
-		groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: v, Versions: []metav1.GroupVersionForDiscovery{v}})
-		lists[gv] = &metav1.APIResourceList{}
-		for _, p := range plurals {
-			lists[gv].APIResources = append(lists[gv].APIResources, metav1.APIResource{Name: p, Kind: p, Verbs: metav1.Verbs{"get", "list", "watch"}})
-		}
-	}
-	return groups, lists, nil, nil
-}
-
-func (kinds) ServerResourcesForGroupVersionWithContext(context.Context, string) (*metav1.APIResourceList, error) {
-	return nil, nil
-}
+var kinds = storetest.Kinds{v1alpha1.SchemeGroupVersion: storetest.Cluster("installplans", "extensionversions"),
+	clusterv1alpha1.SchemeGroupVersion: storetest.Cluster("clusters")}
 
 // charts has one chart, and counts how often it is read.
 type charts struct {
@@ -65,21 +41,13 @@ func (c *charts) Load(context.Context, *v1alpha1.ExtensionVersion) ([]byte, erro
 	return c.raw, c.err
 }
 
-// asked is what a member was asked.
-type asked struct {
-	path string
-	body []byte
-}
-
 // fleet is a hub with one plan, and a member that answers as it is told.
 type fleet struct {
 	*round
+	exchangetest.Member
 	charts *charts
 	plans  *dynamicfake.FakeDynamicClient
 	report Report
-	asked  []asked
-	// refuses is the path that the member refuses.
-	refuses string
 }
 
 func packed(t *testing.T) []byte {
@@ -115,72 +83,25 @@ func newFleet(t *testing.T, removed string, change func(*v1alpha1.InstallPlan, *
 	if removed != "" {
 		c.Annotations = map[string]string{v1alpha1.AnnotationRemovedExtensions: removed}
 	}
-	by := linktest.NewAuthority(t)
-	members := &cluster.Members{Identity: by.Hub(t), Host: "host", Now: time.Now}
-	members.Set(&store.Object{Name: "m1", Raw: []byte(text(t, c))})
-	hub, member := linktest.Pair(t)
-	go func() {
-		_ = (&link.Handler{Identity: by.Member(t, memberUID), Handler: f}).Serve(t.Context(), member, 0)
-	}()
-	opened := make(chan struct{})
-	go func() { _ = members.Serve(t.Context(), hub, memberUID, func() { close(opened) }) }()
-	<-opened
+	f.Answer = &f.report
+	members := exchangetest.Link(t, &f.Member, c)
 	s := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(s); err != nil {
 		t.Fatal(err)
 	}
 	f.plans = dynamicfake.NewSimpleDynamicClient(s, p)
 	h := &Hub{Charts: f.charts, UID: "u-hub", Current: members.ByUID, Now: time.Now, Plans: f.plans.Resource(plansKind),
-		Caches: kapistest.NewStoreOf(t, kinds{}, map[string][]string{"/apis/kubesphere.io/v1alpha1/installplans": {text(t, p)},
+		Caches: kapistest.NewStoreOf(t, kinds, map[string][]string{"/apis/kubesphere.io/v1alpha1/installplans": {text(t, p)},
 			"/apis/kubesphere.io/v1alpha1/extensionversions": {text(t, v)},
 			"/apis/cluster.kubesphere.io/v1alpha1/clusters":  {text(t, c)}})}
-	f.round = &round{Hub: h, uid: memberUID, refused: map[string]refused{}}
+	f.round = h.newRound(memberUID)
 	return f
 }
 
-func text(t *testing.T, o any) string {
-	t.Helper()
-	raw, err := json.Marshal(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(raw)
-}
-
-// ServeHTTP answers as a member. The hub asks in turn.
-func (f *fleet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	raw := make([]byte, 0, 1024)
-	buf := make([]byte, 1024)
-	for {
-		n, err := r.Body.Read(buf)
-		raw = append(raw, buf[:n]...)
-		if err != nil {
-			break
-		}
-	}
-	f.asked = append(f.asked, asked{r.URL.Path, raw})
-	if r.URL.Path == f.refuses {
-		w.WriteHeader(http.StatusConflict)
-		_, _ = w.Write([]byte(`{"message":"this cluster has one of its own"}`))
-		return
-	}
-	if err := json.NewEncoder(w).Encode(f.report); err != nil {
-		panic(err)
-	}
-}
+func text(t *testing.T, o any) string { return string(exchangetest.JSON(t, o)) }
 
 // once runs one round, and returns what the member was asked.
-func (f *fleet) once(t *testing.T) (paths []string) {
-	t.Helper()
-	f.asked = nil
-	if _, err := f.run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for _, a := range f.asked {
-		paths = append(paths, a.path)
-	}
-	return paths
-}
+func (f *fleet) once(t *testing.T) []string { return f.Round(t, f.run) }
 
 // entry returns what the plan says of the member.
 func (f *fleet) entry(t *testing.T) (out v1alpha1.InstallationStatus, found bool) {
@@ -197,10 +118,10 @@ func (f *fleet) entry(t *testing.T) (out v1alpha1.InstallationStatus, found bool
 	return out, found
 }
 
-func removedIn(t *testing.T, a asked) []string {
+func removedIn(t *testing.T, a exchangetest.Asked) []string {
 	t.Helper()
 	s := &State{}
-	if err := json.Unmarshal(a.body, s); err != nil {
+	if err := json.Unmarshal(a.Body, s); err != nil {
 		t.Fatal(err)
 	}
 	return s.Remove
@@ -213,7 +134,7 @@ func TestAMemberIsSentWhatWasApproved(t *testing.T) {
 		t.Fatalf("it was asked %q", got)
 	}
 	a := &Agent{}
-	if err := json.Unmarshal(f.asked[2].body, a); err != nil {
+	if err := json.Unmarshal(f.Asked[2].Body, a); err != nil {
 		t.Fatal(err)
 	}
 	values := map[string]any{}
@@ -223,7 +144,7 @@ func TestAMemberIsSentWhatWasApproved(t *testing.T) {
 	if got := text(t, values); got != `{"a":{"b":1,"c":[2]}}` || a.Approver != "ann" || a.Cluster != "m1" || !a.Enabled {
 		t.Errorf("it gets %s, %+v", got, a)
 	}
-	if strings.Contains(string(f.asked[2].body), "password") {
+	if strings.Contains(string(f.Asked[2].Body), "password") {
 		t.Error("it gets the values of another member")
 	}
 	if e, ok := f.entry(t); !ok || e.State != v1alpha1.StatePreparing {
@@ -259,8 +180,8 @@ func TestWhatIsNotApprovedIsHeld(t *testing.T) {
 			f := newFleet(t, "", change)
 			f.report.Agents = map[string]Installed{"shop": {Hash: "before"}}
 			f.once(t)
-			if got := f.once(t); !slices.Equal(got, []string{PathState}) || removedIn(t, f.asked[0]) != nil {
-				t.Errorf("it was asked %q: %s", got, f.asked[0].body)
+			if got := f.once(t); !slices.Equal(got, []string{PathState}) || removedIn(t, f.Asked[0]) != nil {
+				t.Errorf("it was asked %q: %s", got, f.Asked[0].Body)
 			}
 		})
 	}
@@ -309,7 +230,7 @@ func TestWhatAHubDoesNotKnowStays(t *testing.T) {
 			f.report.Agents = map[string]Installed{x.has: {Hash: "h"}}
 			f.once(t)
 			f.once(t)
-			if got := removedIn(t, f.asked[0]); !slices.Equal(got, x.want) {
+			if got := removedIn(t, f.Asked[0]); !slices.Equal(got, x.want) {
 				t.Errorf("it is told to remove %q, want %q", got, x.want)
 			}
 			if x.change == nil {
@@ -327,7 +248,7 @@ func TestWhatAHubDoesNotKnowStays(t *testing.T) {
 // X27: a member that refuses, or lies, harms nothing but what is said of it.
 func TestWhatAMemberSaysIsBounded(t *testing.T) {
 	f := newFleet(t, "", nil)
-	f.refuses = PathAgent
+	f.Refuses = PathAgent
 	f.once(t)
 	e, _ := f.entry(t)
 	if c := meta.FindStatusCondition(e.Conditions, v1alpha1.ConditionInitialized); c == nil || !strings.Contains(c.Message, "one of its own") {

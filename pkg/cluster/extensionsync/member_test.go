@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart"
+	"kapis.dev/ks-apiserver/pkg/cluster/exchangetest"
 	"kapis.dev/ks-apiserver/pkg/cluster/extensionsync"
 	"kapis.dev/ks-apiserver/tools/hostile"
 )
@@ -48,29 +48,13 @@ func newMember(t *testing.T, objects ...runtime.Object) *member {
 // ask sends what a hub sends, and reads the answer.
 func (m *member) ask(path string, body []byte, into any) int {
 	m.t.Helper()
-	rec := httptest.NewRecorder()
-	m.ServeHTTP(rec, httptest.NewRequestWithContext(m.t.Context(), http.MethodPost, path, bytes.NewReader(body)))
-	if rec.Code == http.StatusOK && into != nil {
-		if err := json.Unmarshal(rec.Body.Bytes(), into); err != nil {
-			m.t.Fatal(err)
-		}
-	}
-	return rec.Code
-}
-
-func encoded(t *testing.T, o any) []byte {
-	t.Helper()
-	raw, err := json.Marshal(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
+	return exchangetest.Ask(m.t, m, path, body, into)
 }
 
 func (m *member) state(remove ...string) *extensionsync.Report {
 	m.t.Helper()
 	out := &extensionsync.Report{}
-	if code := m.ask(extensionsync.PathState, encoded(m.t, &extensionsync.State{Hub: hub, Remove: remove}), out); code != http.StatusOK {
+	if code := m.ask(extensionsync.PathState, exchangetest.JSON(m.t, &extensionsync.State{Hub: hub, Remove: remove}), out); code != http.StatusOK {
 		m.t.Fatalf("the state is answered with %d", code)
 	}
 	return out
@@ -109,7 +93,7 @@ func TestAMemberHasWhatItsHubSends(t *testing.T) {
 	m := newMember(t)
 	sendChart(m, raw)
 	sendChart(m, raw) // once more is the same
-	if code := m.ask(extensionsync.PathAgent, encoded(t, agent(raw)), nil); code != http.StatusOK {
+	if code := m.ask(extensionsync.PathAgent, exchangetest.JSON(t, agent(raw)), nil); code != http.StatusOK {
 		t.Fatalf("the agent is answered with %d", code)
 	}
 	v, p := m.get(versions, "", "shop-1.0.0"), m.get(plans, "", "shop")
@@ -130,7 +114,7 @@ func TestAMemberHasWhatItsHubSends(t *testing.T) {
 	}
 	for i := range parts {
 		var cm struct{ BinaryData map[string][]byte }
-		if err := json.Unmarshal(encoded(t, m.get(maps, "kubesphere-system", name+"-"+strconv.Itoa(i)).Object), &cm); err != nil {
+		if err := json.Unmarshal(exchangetest.JSON(t, m.get(maps, "kubesphere-system", name+"-"+strconv.Itoa(i)).Object), &cm); err != nil {
 			t.Fatal(err)
 		}
 		whole = append(whole, cm.BinaryData["chart.tgz"]...)
@@ -161,7 +145,7 @@ func TestASettledAgentWritesNothing(t *testing.T) {
 	raw := []byte("chart")
 	m := newMember(t)
 	sendChart(m, raw)
-	m.ask(extensionsync.PathAgent, encoded(t, agent(raw)), nil)
+	m.ask(extensionsync.PathAgent, exchangetest.JSON(t, agent(raw)), nil)
 	p := m.get(plans, "", "shop")
 	p.SetFinalizers([]string{v1alpha1.FinalizerInstallPlan})
 	p.SetAnnotations(map[string]string{v1alpha1.AnnotationApproved: "stamp", v1alpha1.AnnotationAgentCluster: "m1", v1alpha1.AnnotationFleetHash: "h1",
@@ -171,7 +155,7 @@ func TestASettledAgentWritesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.objects.ClearActions()
-	m.ask(extensionsync.PathAgent, encoded(t, agent(raw)), nil)
+	m.ask(extensionsync.PathAgent, exchangetest.JSON(t, agent(raw)), nil)
 	m.state()
 	for _, a := range m.objects.Actions() {
 		if a.GetVerb() != "get" && a.GetVerb() != "list" {
@@ -180,7 +164,7 @@ func TestASettledAgentWritesNothing(t *testing.T) {
 	}
 	next := agent(raw)
 	next.Hash, next.Config = "h2", "a: 2\n"
-	m.ask(extensionsync.PathAgent, encoded(t, next), nil)
+	m.ask(extensionsync.PathAgent, exchangetest.JSON(t, next), nil)
 	p = m.get(plans, "", "shop")
 	config, _, _ := unstructured.NestedString(p.Object, "spec", "config")
 	state, _, _ := unstructured.NestedString(p.Object, "status", "state")
@@ -205,7 +189,7 @@ func TestAHubTakesNothingOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newMember(t, existing("InstallPlan", "shop", fleet))
 			sendChart(m, raw)
-			if code := m.ask(extensionsync.PathAgent, encoded(t, agent(raw)), nil); code != http.StatusConflict {
+			if code := m.ask(extensionsync.PathAgent, exchangetest.JSON(t, agent(raw)), nil); code != http.StatusConflict {
 				t.Errorf("it is answered with %d", code)
 			}
 			if got := m.state("shop"); len(got.Agents) > 0 {
@@ -245,7 +229,7 @@ func TestWhatIsNotWellFormedWritesNothing(t *testing.T) {
 	for name, change := range changes {
 		a := agent(raw)
 		change(a)
-		if code := m.ask(extensionsync.PathAgent, encoded(t, a), nil); code != http.StatusBadRequest {
+		if code := m.ask(extensionsync.PathAgent, exchangetest.JSON(t, a), nil); code != http.StatusBadRequest {
 			t.Errorf("%s: %d", name, code)
 		}
 	}

@@ -1,8 +1,6 @@
 package extensionsync
 
 import (
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 )
 
@@ -22,7 +20,6 @@ func Owns(path string) bool { return path == PathState || path == PathChart || p
 var (
 	plansKind    = v1alpha1.SchemeGroupVersion.WithResource("installplans")
 	versionsKind = v1alpha1.SchemeGroupVersion.WithResource("extensionversions")
-	chartsKind   = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 )
 
 // State is what a hub tells a member.

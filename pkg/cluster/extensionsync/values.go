@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"kapis.dev/ks-apiserver/pkg/boundedyaml"
+	"kapis.dev/ks-apiserver/pkg/chart"
 )
 
 // valuesOf returns the values for one member: those of the plan, and over them those of its override. Mappings are merged, everything else
@@ -19,27 +22,13 @@ func valuesOf(config, override string) (string, error) {
 		text string
 		into *map[string]any
 	}{{config, &base}, {override, &over}} {
-		if yaml.Unmarshal([]byte(strings.TrimRight(x.text, " \t\r\n")), x.into) != nil {
+		if boundedyaml.Unmarshal([]byte(strings.TrimRight(x.text, " \t\r\n")), x.into) != nil {
 			return "", errors.New("the configuration, or the override for this cluster, is no YAML mapping")
 		}
 	}
-	out, err := yaml.Marshal(merge(base, over))
+	out, err := yaml.Marshal(chart.MergeValues(base, over))
 	if err != nil {
 		return "", fmt.Errorf("write the values: %w", err)
 	}
 	return string(out), nil
-}
-
-func merge(base, over map[string]any) map[string]any {
-	if base == nil {
-		base = map[string]any{}
-	}
-	for k, v := range over {
-		below, isMap := v.(map[string]any)
-		if of, ok := base[k].(map[string]any); ok && isMap {
-			v = merge(of, below)
-		}
-		base[k] = v
-	}
-	return base
 }

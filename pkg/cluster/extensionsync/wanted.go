@@ -18,6 +18,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart"
 	"kapis.dev/ks-apiserver/pkg/cluster"
+	"kapis.dev/ks-apiserver/pkg/cluster/exchange"
 	"kapis.dev/ks-apiserver/pkg/extension/permission"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
@@ -95,6 +96,9 @@ func (h *Hub) wanted(ctx context.Context, m *cluster.Member, p *v1alpha1.Install
 	}
 	record, found := snap.Get("", v1alpha1.ExtensionVersionName(p.Name, p.Status.Version))
 	if !found || json.Unmarshal([]byte(record.JSON.String()), version) != nil {
+		return nil, true
+	}
+	if of, ok := version.Is(); !ok || of != p.Name { // the name joins two texts
 		return nil, true
 	}
 	if version.Spec.InstallationMode != v1alpha1.InstallationMulticluster {
@@ -176,7 +180,7 @@ func (h *Hub) approved(ctx context.Context, p *v1alpha1.InstallPlan, v *v1alpha1
 	if p.Annotations[v1alpha1.AnnotationApproved] != request.Stamp() {
 		return "", 0, errNotApproved
 	}
-	return chart.Digest(raw), parts(len(raw)), nil
+	return chart.Digest(raw), exchange.Parts(len(raw)), nil
 }
 
 // sharedChart is a chart that is being sent: it is in memory once, to however many members it goes.

@@ -42,9 +42,14 @@ func encode(c *content, object any) (*content, error) {
 	if c.object, err = json.Marshal(object); err != nil {
 		return nil, fmt.Errorf("encode an object for member clusters: %w", err)
 	}
-	sum := sha256.Sum256(c.object)
-	c.hash = hex.EncodeToString(sum[:hashLength])
+	c.hash = hashOf(c.object)
 	return c, nil
+}
+
+// hashOf returns the hash that an object is known by.
+func hashOf(raw []byte) string {
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:hashLength])
 }
 
 // sentMetadata returns of an object's metadata what is sent: not what this cluster alone keeps there.
@@ -119,7 +124,7 @@ func userOf(raw []byte) (*content, error) {
 		DisplayName: u.Spec.DisplayName, Email: u.Spec.Email, Groups: u.Spec.Groups, Lang: u.Spec.Lang}}
 	out.APIVersion, out.Kind, out.Name = iamv1beta1.SchemeGroupVersion.String(), "User", u.Name
 	out.Annotations = map[string]string{iamv1beta1.AnnotationFleetUID: string(u.UID)}
-	return encode(&content{}, out)
+	return encode(&content{entry: entry{created: u.CreationTimestamp.Time}}, out)
 }
 
 // workspaceOf returns the Workspace of a WorkspaceTemplate.
@@ -171,7 +176,6 @@ func (c *content) withPlacement(t *tenantv1beta1.WorkspaceTemplate) (*content, e
 	if err != nil {
 		return nil, fmt.Errorf("encode a placement: %w", err)
 	}
-	sum := sha256.Sum256(append(raw, c.object...))
-	c.hash = hex.EncodeToString(sum[:hashLength])
+	c.hash = hashOf(append(raw, c.object...)) // both are objects or null in JSON, which say where they end
 	return c, nil
 }

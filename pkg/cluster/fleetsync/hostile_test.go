@@ -11,7 +11,6 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/fleetsync"
-	"kapis.dev/ks-apiserver/pkg/cluster/link"
 	"kapis.dev/ks-apiserver/pkg/cluster/linktest"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
@@ -74,8 +73,7 @@ func TestAMemberThatLies(t *testing.T) {
 			members.Follow = (&fleetsync.Syncer{Source: fleetsync.NewSource(noCaches{}), Hub: hub, Current: members.ByUID, Known: func() error { return nil }}).Follow
 			members.Set(&store.Object{Name: "m1", Raw: []byte(`{"metadata":{"name":"m1","uid":"` + uid + `"},"spec":{"enable":true}}`)})
 			lied := make(chan struct{}, 64)
-			one, other := linktest.Pair(t)
-			h := &link.Handler{Identity: by.Member(t, uid), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			by.Link(t, members, uid, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/elsewhere" || r.URL.Path == fleetsync.PathObjects {
 					t.Errorf("it is asked for %s", r.URL.Path)
 				}
@@ -84,9 +82,7 @@ func TestAMemberThatLies(t *testing.T) {
 					return
 				}
 				_, _ = io.WriteString(w, `{}`)
-			})}
-			go func() { _ = h.Serve(t.Context(), other, 0) }()
-			go func() { _ = members.Serve(t.Context(), one, uid, func() {}) }()
+			}))
 			<-lied
 			<-lied // the hub has read the first lie, and asks again
 			m := members.ByName("m1")
@@ -117,8 +113,7 @@ func TestAMemberThatWantsMore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, other := linktest.Pair(t)
-	h := &link.Handler{Identity: by.Member(t, uid), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	by.Link(t, members, uid, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case fleetsync.PathObjects:
 			t.Error("it gets objects")
@@ -127,9 +122,7 @@ func TestAMemberThatWantsMore(t *testing.T) {
 		default:
 			_, _ = io.WriteString(w, `{"version":"v9","kubernetesVersion":"v9"}`)
 		}
-	})}
-	go func() { _ = h.Serve(t.Context(), other, 0) }()
-	go func() { _ = members.Serve(t.Context(), one, uid, func() {}) }()
+	}))
 	<-told
 	m := members.ByName("m1")
 	if _, got := m.Synced(); len(got) != 1000 || m.About().Version != "v9" {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"sync"
@@ -18,8 +17,8 @@ import (
 
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/cluster"
+	"kapis.dev/ks-apiserver/pkg/cluster/exchange"
 	"kapis.dev/ks-apiserver/pkg/status"
-	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 const (
@@ -32,71 +31,33 @@ const (
 	listLimit = 500
 )
 
-// Member answers, in a member cluster, what its hub asks for. It writes for the hub as HubUser.
+// Member answers, in a member cluster, what its hub asks for. It writes for the hub as clusterv1alpha1.HubUser.
 type Member struct {
-	// Objects reaches the member's kube-apiserver as HubUser.
+	// Objects reaches the member's kube-apiserver as clusterv1alpha1.HubUser.
 	Objects dynamic.Interface
 	// Bound returns the users whom bindings of the member alone name, sorted.
 	Bound func(ctx context.Context) (*Bound, error)
 	// About returns what the hub is told of this cluster.
 	About func(ctx context.Context) (*cluster.About, error)
 
-	// one is held while something is written: an older change must not follow a newer one.
-	one sync.Mutex
+	// writing is held while something is written: an older change must not follow a newer one.
+	writing sync.Mutex
 }
 
 // Owns reports whether a path is one that Member answers.
 func Owns(path string) bool {
-	return path == PathDigest || path == PathObjects || path == PathBound || path == PathAbout
+	return path == PathDigest || path == PathObjects || path == PathBound || path == PathAbout || path == PathCreator
 }
 
 // ServeHTTP answers a request that has come over a link from the hub.
 func (m *Member) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	answer, err := m.answer(r)
-	web.Write(w, r, answer, err)
-}
-
-func (m *Member) answer(r *http.Request) (any, error) {
-	ctx := r.Context()
-	switch {
-	case r.URL.Path == PathBound && r.Method == http.MethodGet:
-		return m.Bound(ctx)
-	case r.URL.Path == PathAbout && r.Method == http.MethodGet:
-		return m.About(ctx)
-	case r.Method != http.MethodPost:
-		return nil, status.Errorf(http.StatusMethodNotAllowed, "a hub asks this by POST")
-	case r.URL.Path == PathDigest:
-		d := &Digest{}
-		if err := read(r, d); err != nil {
-			return nil, err
-		}
-		m.one.Lock()
-		defer m.one.Unlock()
-		return m.compare(ctx, d)
-	case r.URL.Path == PathObjects:
-		c := &Changes{}
-		if err := read(r, c); err != nil {
-			return nil, err
-		}
-		m.one.Lock()
-		defer m.one.Unlock()
-		return m.apply(ctx, c)
-	}
-	return nil, status.Errorf(http.StatusNotFound, "a hub does not ask for %.100q", r.URL.Path)
-}
-
-func read(r *http.Request, into any) error {
-	raw, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
-	if err != nil {
-		return err
-	}
-	if len(raw) > maxBody {
-		return status.Errorf(http.StatusRequestEntityTooLarge, "the body may have %d bytes at most", maxBody)
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return status.BadRequestf("the body can't be read: %v", err)
-	}
-	return nil
+	exchange.Answers{
+		"GET " + PathBound:    func(r *http.Request) (any, error) { return m.Bound(r.Context()) },
+		"GET " + PathAbout:    func(r *http.Request) (any, error) { return m.About(r.Context()) },
+		"POST " + PathDigest:  exchange.To(maxBody, m.compare),
+		"POST " + PathCreator: exchange.To(maxBody, m.bindCreator),
+		"POST " + PathObjects: exchange.To(maxBody, m.apply),
+	}.ServeHTTP(w, r)
 }
 
 // kindOf returns the kind of a plural, if it is one that is kept in members.
@@ -133,6 +94,8 @@ func (m *Member) compare(ctx context.Context, d *Digest) (*Difference, error) {
 	if d.Hub == "" || len(d.Objects) != len(kinds) {
 		return nil, status.BadRequestf("the digest does not have every kind")
 	}
+	m.writing.Lock()
+	defer m.writing.Unlock()
 	ended := map[Ref]string{}
 	isEnded := map[Ref]bool{}
 	for _, c := range d.Gone {
@@ -190,6 +153,8 @@ func (m *Member) apply(ctx context.Context, in *Changes) (*Outcome, error) {
 	if in.Hub == "" {
 		return nil, status.BadRequestf("the changes do not say of which hub they are")
 	}
+	m.writing.Lock()
+	defer m.writing.Unlock()
 	out := &Outcome{}
 	for i := range in.Changes {
 		c := &in.Changes[i]
@@ -280,18 +245,12 @@ func sameGrant(a, b *unstructured.Unstructured) bool {
 	for _, field := range []string{"rules", "roleRef", "subjects"} {
 		one, has := a.Object[field]
 		other, too := b.Object[field]
-		if has != too || has && !equalJSON(one, other) {
+		if has != too || has && !exchange.EqualJSON(one, other) {
 			return false
 		}
 		found = found || has
 	}
 	return found
-}
-
-func equalJSON(a, b any) bool {
-	one, err := json.Marshal(a)
-	other, err2 := json.Marshal(b)
-	return err == nil && err2 == nil && string(one) == string(other)
 }
 
 // delete deletes an object that the hub keeps here, and nothing else.
@@ -332,7 +291,7 @@ func (m *Member) propagate(ctx context.Context, w *unstructured.Unstructured, pr
 
 // reason returns what the hub is told of an error.
 func reason(err error) string {
-	text := err.Error()
+	text := exchange.Explained(err).Error()
 	if len(text) > 500 {
 		text = text[:500]
 	}

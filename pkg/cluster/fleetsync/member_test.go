@@ -37,7 +37,7 @@ type member struct {
 func newMember(t *testing.T) *member {
 	t.Helper()
 	lists := map[schema.GroupVersionResource]string{roles: "GlobalRoleList", workspaces: "WorkspaceList"}
-	for _, plural := range []string{"users", "workspaceroles", "globalrolebindings", "workspacerolebindings"} {
+	for _, plural := range []string{"users", "workspaceroles", "globalrolebindings", "workspacerolebindings", "clusterrolebindings"} {
 		lists[schema.GroupVersionResource{Group: "iam.kubesphere.io", Version: "v1beta1", Resource: plural}] = "List"
 	}
 	objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)

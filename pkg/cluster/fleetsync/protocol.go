@@ -21,8 +21,6 @@ const (
 	PathBound = "/fleet/bound"
 	// PathAbout answers with a cluster.About.
 	PathAbout = "/fleet/about"
-	// HubUser is the name under which a member writes for its hub.
-	HubUser = clusterv1alpha1.HubUser
 
 	// LabelFleet is carried by what a hub keeps in a member: the UID of the hub's kube-system.
 	LabelFleet = clusterv1alpha1.LabelFleet

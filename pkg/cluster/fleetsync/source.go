@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,7 +16,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-// remembered bounds the changes that can be told one by one. Who has missed more compares everything.
+// remembered bounds the changes that can be told one by one. A member that has missed more compares everything.
 const remembered = 4096
 
 // Snapshots returns the objects of a kind. store.Store is one.
@@ -33,9 +34,22 @@ type Source struct {
 	log     []Ref
 	version uint64
 	changed chan struct{}
-	// gone is what this server saw the end of, with what then becomes of a workspace's namespaces, the oldest first in goneOrder.
-	gone      map[Ref]string
-	goneOrder []Ref
+	// gone is what this server saw the end of, the oldest first in goneOrder, which may also have earlier ends of something.
+	gone      map[Ref]end
+	goneOrder []numbered
+	ends      uint64
+}
+
+// end is one of an object: what then becomes of a workspace's namespaces, and which one it is.
+type end struct {
+	propagation string
+	number      uint64
+}
+
+// numbered is what has had an end with a number.
+type numbered struct {
+	Ref
+	number uint64
 }
 
 // entry is what is known of an object.
@@ -45,6 +59,8 @@ type entry struct {
 	workspace string
 	// subjects are the users whom a binding names, or the manager of a workspace.
 	subjects []string
+	// created is when a user was made.
+	created time.Time
 	// placed are where a workspace is to be, ending says that it is being deleted, and propagation what then becomes of its namespaces.
 	placed      *placement
 	ending      bool
@@ -66,7 +82,7 @@ func (p *placement) has(cluster string, l labels.Set) bool {
 
 // NewSource returns a Source, which has to be fed by its Sinks.
 func NewSource(caches Snapshots) *Source {
-	s := &Source{Caches: caches, objects: map[string]map[string]*entry{}, changed: make(chan struct{}), gone: map[Ref]string{}}
+	s := &Source{Caches: caches, objects: map[string]map[string]*entry{}, changed: make(chan struct{}), gone: map[Ref]end{}}
 	for _, k := range kinds {
 		s.objects[k.Resource] = map[string]*entry{}
 	}
@@ -81,7 +97,7 @@ func origin(k schema.GroupVersionResource) schema.GroupVersionResource {
 	return k
 }
 
-// Sinks returns what has to be fed.
+// Sinks returns the sinks that the store has to feed.
 func (s *Source) Sinks() map[schema.GroupVersionResource]store.Sink {
 	out := map[schema.GroupVersionResource]store.Sink{}
 	for _, k := range kinds {
@@ -158,19 +174,23 @@ func (s *Source) set(r Ref, next *entry, propagation string) {
 // end records that an object is gone.
 func (s *Source) end(r Ref, propagation string) {
 	if len(s.goneOrder) == remembered {
-		delete(s.gone, s.goneOrder[0])
+		// It may be there again, or have ended again since.
+		if oldest := s.goneOrder[0]; s.gone[oldest.Ref].number == oldest.number {
+			delete(s.gone, oldest.Ref)
+		}
 		s.goneOrder = s.goneOrder[1:]
 	}
-	s.gone[r] = propagation
-	s.goneOrder = append(s.goneOrder, r)
+	s.ends++
+	s.gone[r] = end{propagation, s.ends}
+	s.goneOrder = append(s.goneOrder, numbered{r, s.ends})
 }
 
-// ended returns what this server saw the end of.
+// ended returns the objects whose deletion this server saw.
 func (s *Source) ended() (out []Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for r, propagation := range s.gone {
-		out = append(out, Change{Ref: r, Propagation: propagation})
+	for r, e := range s.gone {
+		out = append(out, Change{Ref: r, Propagation: e.propagation})
 	}
 	return out
 }
@@ -294,7 +314,7 @@ func (s *Source) changes(ctx context.Context, refs []Ref, there map[Ref]bool) ([
 	for _, k := range slices.Backward(kinds) {
 		for _, r := range refs {
 			if r.Kind == k.Resource && !there[r] {
-				out = append(out, Change{Ref: r, Propagation: gone[r]})
+				out = append(out, Change{Ref: r, Propagation: gone[r].propagation})
 			}
 		}
 	}

@@ -178,3 +178,25 @@ func TestNoSecretOfAUserIsSent(t *testing.T) {
 		}
 	}
 }
+
+// F26: what the hub saw the end of stays known as that for as long as of anything else, also where it had ended before and come again.
+func TestTheLastEndIsKnown(t *testing.T) {
+	s := newFed(t)
+	ends := func(name string) {
+		set(t, s, "globalroles", name, fmt.Sprintf(meta, name, name, "", `,"rules":[]`))
+		drop(s, "globalroles", name)
+	}
+	ends("again")
+	ends("again")
+	for i := range remembered - 1 {
+		ends(fmt.Sprintf("other-%d", i))
+	}
+	all := s.ended()
+	if !slices.ContainsFunc(all, func(c Change) bool { return c.Ref == Ref{"globalroles", "again"} }) || len(all) != remembered {
+		t.Errorf("of %d ends its last one is not known", len(all))
+	}
+	ends("one-more")
+	if all = s.ended(); slices.ContainsFunc(all, func(c Change) bool { return c.Ref == Ref{"globalroles", "again"} }) || len(all) != remembered {
+		t.Errorf("of %d ends the oldest one is known", len(all))
+	}
+}

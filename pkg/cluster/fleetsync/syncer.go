@@ -1,11 +1,10 @@
 package fleetsync
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/cluster"
+	"kapis.dev/ks-apiserver/pkg/cluster/exchange"
 )
 
 const (
@@ -31,8 +31,10 @@ const (
 	// askTimeout bounds one request to a member, and batch the objects in it.
 	askTimeout = 60 * time.Second
 	batch      = 200
-	// maxAnswer bounds an answer of a member, in bytes: it is not trusted.
+	// maxAnswer bounds an answer of a member, in bytes.
 	maxAnswer = 16 << 20
+	// maxAbout bounds what a member says of itself, in bytes: it is kept.
+	maxAbout = 64 << 10
 	// mostBound bounds the users whom a member names.
 	mostBound = 100_000
 )
@@ -61,12 +63,15 @@ type round struct {
 	at time.Time
 	// introduced is when the member was asked what it is.
 	introduced time.Time
+	// creator is who the member was told made its Cluster, nil for nothing yet, and ungiven why they have no role there for it.
+	creator *string
+	ungiven []cluster.Pending
 }
 
 // Follow keeps a member as it is to be, until ctx ends. It is called when the first link of a member is open.
 func (s *Syncer) Follow(ctx context.Context, m *cluster.Member) {
 	r := &round{Syncer: s, uid: m.UID}
-	m.SetSynced(false, nil)
+	m.SetSyncedWhile(ctx, false, nil)
 	compare := time.NewTicker(compareEvery)
 	defer compare.Stop()
 	bound := time.NewTicker(boundEvery)
@@ -76,6 +81,12 @@ func (s *Syncer) Follow(ctx context.Context, m *cluster.Member) {
 		err := r.run(ctx)
 		if ctx.Err() != nil {
 			return
+		}
+		switch {
+		case err == nil:
+			m.SetUntold("")
+		case !errors.Is(err, errUnknown): // what this server lacks itself is not the member's trouble
+			m.SetUntold(err.Error())
 		}
 		if err != nil && err.Error() != told {
 			klog.ErrorS(err, "A member cluster is not told what has changed; it is tried again", "cluster", m.Name)
@@ -102,6 +113,9 @@ func (s *Syncer) Follow(ctx context.Context, m *cluster.Member) {
 	}
 }
 
+// errUnknown says that this server has not read all that is to be in members.
+var errUnknown = errors.New("know what is to be in member clusters")
+
 // run brings a member up to date.
 func (r *round) run(ctx context.Context) error {
 	m := r.Current(r.uid)
@@ -109,7 +123,7 @@ func (r *round) run(ctx context.Context) error {
 		return nil
 	}
 	if err := r.Known(); err != nil {
-		return fmt.Errorf("know what is to be in member clusters: %w", err)
+		return fmt.Errorf("%w: %w", errUnknown, err)
 	}
 	was := r.bound.Version
 	if err := r.ask(ctx, m, http.MethodGet, PathBound, nil, &r.bound); err != nil {
@@ -129,6 +143,9 @@ func (r *round) run(ctx context.Context) error {
 	if _, pending := m.SyncedHere(); len(pending) > 0 && time.Since(r.at) > pendingEvery {
 		r.compared = false
 	}
+	if err := r.tellCreator(ctx, m); err != nil {
+		return err
+	}
 	t := &Target{Name: m.Name, Labels: m.Labels, Bound: r.bound.Users}
 	if !r.compared || was != r.bound.Version || !maps.Equal(r.labels, m.Labels) {
 		return r.compare(ctx, m, t)
@@ -143,7 +160,8 @@ func (r *round) run(ctx context.Context) error {
 		return err
 	}
 	r.version = version
-	m.Settle(func(p cluster.Pending) bool { return slices.Contains(refs, Ref{p.Kind, p.Name}) }, pending)
+	m.Settle(func(p cluster.Pending) bool { return isCreators(p) || slices.Contains(refs, Ref{p.Kind, p.Name}) },
+		append(pending, r.ungiven...))
 	return nil
 }
 
@@ -166,7 +184,7 @@ func (r *round) compare(ctx context.Context, m *cluster.Member, t *Target) error
 	if err != nil {
 		return err
 	}
-	m.SetSynced(true, append(missing.Pending, pending...))
+	m.SetSyncedWhile(ctx, true, slices.Concat(missing.Pending, pending, r.ungiven))
 	r.version, r.compared, r.labels, r.at = version, true, m.Labels, time.Now()
 	return nil
 }
@@ -189,34 +207,16 @@ func (r *round) send(ctx context.Context, m *cluster.Member, refs []Ref, there m
 
 // ask sends a request to a member, and reads its answer.
 func (r *round) ask(ctx context.Context, m *cluster.Member, method, path string, body, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	raw, err := json.Marshal(body)
-	if err != nil {
-		return fmt.Errorf("encode what a member cluster is asked: %w", err)
+	q := exchange.Request{Method: method, Path: path, Timeout: askTimeout, MaxAnswer: maxAnswer}
+	if path == PathAbout {
+		q.MaxAnswer = maxAbout
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "https://member"+path, bytes.NewReader(raw))
-	if err != nil {
-		return err
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return fmt.Errorf("encode what a member cluster is asked: %w", err)
+		}
+		q.Body = raw
 	}
-	if body == nil {
-		req.Body, req.ContentLength = nil, 0
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := m.RoundTripHere(req)
-	if err != nil {
-		return fmt.Errorf("ask the member cluster %q for %s: %w", m.Name, path, err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return fmt.Errorf("ask the member cluster %q for %s: %w", m.Name, path, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("ask the member cluster %q for %s: it answers %d: %.300s", m.Name, path, resp.StatusCode, answer)
-	}
-	if err := json.Unmarshal(answer, into); err != nil {
-		return fmt.Errorf("ask the member cluster %q for %s: the answer can't be read: %w", m.Name, path, err)
-	}
-	return nil
+	return q.Send(ctx, m, into)
 }

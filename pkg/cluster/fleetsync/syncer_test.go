@@ -13,7 +13,6 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/fleetsync"
-	"kapis.dev/ks-apiserver/pkg/cluster/link"
 	"kapis.dev/ks-apiserver/pkg/cluster/linktest"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/index"
@@ -55,16 +54,10 @@ func TestAHubThatIsNotFedDeletesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	members.Set(&store.Object{Name: "m1", Raw: raw})
-	one, other := linktest.Pair(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() {
-		_ = (&link.Handler{Identity: by.Member(t, uid), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			asked <- r.URL.Path
-			m.ServeHTTP(w, r)
-		})}).Serve(ctx, other, 0)
-	}()
-	go func() { _ = members.Serve(ctx, one, uid, func() {}) }()
+	by.Link(t, members, uid, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Path
+		m.ServeHTTP(w, r)
+	}))
 	<-known
 	if synced, _ := members.ByName("m1").Synced(); synced || len(asked) > 0 {
 		t.Fatal("a member was asked by a hub that knows nothing")
@@ -80,7 +73,7 @@ func TestAHubThatIsNotFedDeletesNothing(t *testing.T) {
 			break
 		}
 	}
-	err = pace.Until(ctx, time.Minute, func(context.Context) error {
+	err = pace.Until(t.Context(), time.Minute, func(context.Context) error {
 		if m.get(roles, "gone") != nil {
 			return errors.New("it is still there")
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/util/retry"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/cluster"
@@ -18,8 +20,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/version"
 )
 
-// setLinked says whether a member is linked.
-func (h *Hub) setLinked(c *clusterv1alpha1.Cluster, m *cluster.Member, linked bool, since time.Time) (changed bool) {
+// setLinked says whether a member is linked, and takes requests: not where it can't be told what users have lost.
+func (h *Hub) setLinked(c *clusterv1alpha1.Cluster, m *cluster.Member, linked bool, since time.Time, untold string) (changed bool) {
 	to, reason, message := corev1.ConditionTrue, "Linked", "The cluster is linked to this server."
 	if !linked {
 		to, reason = corev1.ConditionFalse, "NoLink"
@@ -31,10 +33,18 @@ func (h *Hub) setLinked(c *clusterv1alpha1.Cluster, m *cluster.Member, linked bo
 	}
 	for _, of := range []clusterv1alpha1.ClusterConditionType{clusterv1alpha1.ClusterAgentAvailable, clusterv1alpha1.ClusterKSCoreReady,
 		clusterv1alpha1.ClusterReady} {
+		if linked && untold != "" && of != clusterv1alpha1.ClusterAgentAvailable {
+			to, reason = corev1.ConditionFalse, reasonNotTold
+			message = clipped("The cluster is linked, and takes no requests before it has been told what users have lost meanwhile. That fails: " +
+				untold + ". See whether its kube-apiserver answers, and the log of its ks-apiserver.")
+		}
 		changed = h.set(c, of, to, reason, message) || changed
 	}
 	return changed
 }
+
+// reasonNotTold is that of a member which is linked, and can't be told what it is to have.
+const reasonNotTold = "NotTold"
 
 // soon is how long before its end a credential is said to end.
 const soon = 7 * 24 * time.Hour
@@ -47,9 +57,7 @@ func (h *Hub) setExpiry(c *clusterv1alpha1.Cluster, m *cluster.Member) bool {
 		ends = direct.Expires(c.Spec.Connection.KubeConfig)
 	}
 	if ends.IsZero() {
-		before := len(c.Status.Conditions)
-		c.Status.Conditions = slices.DeleteFunc(c.Status.Conditions, func(c clusterv1alpha1.ClusterCondition) bool { return c.Type == of })
-		return len(c.Status.Conditions) != before
+		return drop(c, of)
 	}
 	to, reason := corev1.ConditionFalse, "Valid"
 	switch left := ends.Sub(h.Now()); {
@@ -61,43 +69,67 @@ func (h *Hub) setExpiry(c *clusterv1alpha1.Cluster, m *cluster.Member) bool {
 	return h.set(c, of, to, reason, ends.UTC().Format(time.RFC3339))
 }
 
+// drop removes a condition, and reports whether there was one.
+func drop(c *clusterv1alpha1.Cluster, of clusterv1alpha1.ClusterConditionType) bool {
+	before := len(c.Status.Conditions)
+	c.Status.Conditions = slices.DeleteFunc(c.Status.Conditions, func(c clusterv1alpha1.ClusterCondition) bool { return c.Type == of })
+	return len(c.Status.Conditions) != before
+}
+
+// setSharedSecret says that requests go to a member with tokens of a shared secret, as long as the configuration says so.
+func (h *Hub) setSharedSecret(c *clusterv1alpha1.Cluster, m *cluster.Member) bool {
+	if !m.SharedSecret {
+		return drop(c, clusterv1alpha1.ClusterSharedSecret)
+	}
+	return h.set(c, clusterv1alpha1.ClusterSharedSecret, corev1.ConditionTrue, "Listed", "Requests go there with tokens that are signed by a"+
+		" secret which the cluster shares with this server: who has it can be any user there. Install ks-apiserver of this release in the"+
+		" cluster, and take the name out of fleet.sharedSecretMembers.")
+}
+
 // ReplaceKubeconfig puts a kubeconfig in the place of one that the Cluster of a member has. One that has been changed meanwhile stays.
 func (h *Hub) ReplaceKubeconfig(ctx context.Context, m *cluster.Member, old, next []byte) error {
-	raw, err := h.Clusters.Get(ctx, m.Name, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("read the cluster %q: %w", m.Name, err)
-	}
-	c := &clusterv1alpha1.Cluster{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, c); err != nil {
-		return fmt.Errorf("read the cluster %q: %w", m.Name, err)
-	}
-	if string(c.UID) != m.UID || !bytes.Equal(c.Spec.Connection.KubeConfig, old) {
-		return nil
-	}
-	c.Spec.Connection.KubeConfig = next
-	return h.write(ctx, c)
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		raw, err := h.Clusters.Get(ctx, m.Name, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("read the cluster %q: %w", m.Name, err)
+		}
+		c := &clusterv1alpha1.Cluster{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, c); err != nil {
+			return fmt.Errorf("read the cluster %q: %w", m.Name, err)
+		}
+		if string(c.UID) != m.UID || !bytes.Equal(c.Spec.Connection.KubeConfig, old) {
+			return nil
+		}
+		c.Spec.Connection.KubeConfig = next
+		return h.write(ctx, c)
+	})
 }
 
 // Acted removes the annotation that says what is to be done with our programs in a member, which has been done. One that has been changed
 // meanwhile stays.
 func (h *Hub) Acted(ctx context.Context, m *cluster.Member) error {
-	raw, err := h.Clusters.Get(ctx, m.Name, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("read the cluster %q: %w", m.Name, err)
-	}
-	annotations := raw.GetAnnotations()
-	if string(raw.GetUID()) != m.UID || annotations[clusterv1alpha1.AnnotationCoreAction] != string(m.Action) {
-		return nil
-	}
-	delete(annotations, clusterv1alpha1.AnnotationCoreAction)
-	raw.SetAnnotations(annotations)
-	_, err = h.Clusters.Update(ctx, raw, metav1.UpdateOptions{})
-	return err
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		raw, err := h.Clusters.Get(ctx, m.Name, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("read the cluster %q: %w", m.Name, err)
+		}
+		annotations := raw.GetAnnotations()
+		if string(raw.GetUID()) != m.UID || annotations[clusterv1alpha1.AnnotationCoreAction] != string(m.Action) {
+			return nil
+		}
+		delete(annotations, clusterv1alpha1.AnnotationCoreAction)
+		raw.SetAnnotations(annotations)
+		_, err = h.Clusters.Update(ctx, raw, metav1.UpdateOptions{})
+		return err
+	})
 }
 
-// setSynced says whether the member has all that the hub keeps there.
-func (h *Hub) setSynced(c *clusterv1alpha1.Cluster, m *cluster.Member) bool {
-	_, pending := m.Synced()
+// setSynced says whether the member has all that the hub keeps there, but for what is pending, and whether it can be told more.
+func (h *Hub) setSynced(c *clusterv1alpha1.Cluster, pending []cluster.Pending, untold string) bool {
+	if untold != "" {
+		return h.set(c, clusterv1alpha1.ClusterSynced, corev1.ConditionFalse, reasonNotTold, clipped("The cluster can't be told what has changed"+
+			" on this server: "+untold+". See whether its kube-apiserver answers, and the log of its ks-apiserver."))
+	}
 	if len(pending) == 0 {
 		return h.set(c, clusterv1alpha1.ClusterSynced, corev1.ConditionTrue, "Synced", "The cluster has all that this server keeps there.")
 	}
@@ -110,10 +142,14 @@ func (h *Hub) setSynced(c *clusterv1alpha1.Cluster, m *cluster.Member) bool {
 const olderAtMost, newerAtMost = 2, 1
 
 // setVersion says what runs in the member, and whether this server works with it.
-func (h *Hub) setVersion(c *clusterv1alpha1.Cluster, about *cluster.About) bool {
+// A member with a shared secret runs another software, with releases of its own.
+func (h *Hub) setVersion(c *clusterv1alpha1.Cluster, m *cluster.Member, about *cluster.About) bool {
 	kubernetes, kubesphere := clip(about.KubernetesVersion), clip(about.Version)
 	changed := c.Status.KubernetesVersion != kubernetes || c.Status.KubeSphereVersion != kubesphere
 	c.Status.KubernetesVersion, c.Status.KubeSphereVersion = kubernetes, kubesphere
+	if m.SharedSecret {
+		return drop(c, clusterv1alpha1.ClusterVersionSupported) || changed
+	}
 	own := version.Get().GitVersion
 	to, reason, message := corev1.ConditionTrue, "Supported", "This server works with the cluster's release."
 	if why := skew(own, about.Version); why != "" {
@@ -153,3 +189,18 @@ func place(s *clusterv1alpha1.ClusterStatus, about *cluster.About) bool {
 
 // mostZones bounds what is taken over from a member, which is not trusted.
 const mostZones = 100
+
+// setConfigz says which optional parts of a member are on, where it says that.
+func setConfigz(s *clusterv1alpha1.ClusterStatus, about *cluster.About) bool {
+	if len(about.Configz) == 0 {
+		return false
+	}
+	parts := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(about.Configz))[:min(len(about.Configz), mostParts)] {
+		parts[clip(name)] = about.Configz[name]
+	}
+	return s.SetConfigz(parts)
+}
+
+// mostParts bounds the parts that are taken over from a member, which is not trusted.
+const mostParts = 64

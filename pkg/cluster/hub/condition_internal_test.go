@@ -1,7 +1,10 @@
 package hub
 
 import (
+	"encoding/json"
+	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +52,27 @@ func TestNodesOfAMemberAreCounted(t *testing.T) {
 	}
 }
 
+// F17, F29: which parts of a member are on is as it says, within bounds; what it does not say any more stays.
+func TestThePartsOfAMemberAreSaid(t *testing.T) {
+	s := &clusterv1alpha1.ClusterStatus{}
+	if !setConfigz(s, &cluster.About{Configz: map[string]bool{"auditing": true}}) || string(s.Configz.Raw) != `{"auditing":true}` {
+		t.Errorf("%s", s.Configz.Raw)
+	}
+	if setConfigz(s, &cluster.About{Configz: map[string]bool{"auditing": true}}) || setConfigz(s, &cluster.About{}) ||
+		string(s.Configz.Raw) != `{"auditing":true}` {
+		t.Errorf("nothing new changes it: %s", s.Configz.Raw)
+	}
+	lies := map[string]bool{}
+	for i := range 1000 {
+		lies[strings.Repeat("z", 1000+i)+"\xff"] = true
+		lies[strconv.Itoa(i)] = false
+	}
+	var got map[string]bool
+	if !setConfigz(s, &cluster.About{Configz: lies}) || json.Unmarshal(s.Configz.Raw, &got) != nil || len(got) > 64 || len(s.Configz.Raw) > 64*80 {
+		t.Errorf("a member that lies: %d bytes", len(s.Configz.Raw))
+	}
+}
+
 // F24, F29: what a member still lacks is a condition, which names an object, why, and where all are; what a member says is bounded there.
 func TestWhatAMemberLacksIsACondition(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
@@ -63,19 +87,20 @@ func TestWhatAMemberLacksIsACondition(t *testing.T) {
 		}
 		return c.Status.Conditions[0]
 	}
+	pending := func() []cluster.Pending { _, all := m.Synced(); return all }
 	m.SetSynced(true, nil)
-	if !h.setSynced(c, m) || get().Status != corev1.ConditionTrue {
+	if !h.setSynced(c, pending(), "") || get().Status != corev1.ConditionTrue {
 		t.Errorf("%+v", get())
 	}
 	m.SetSynced(true, []cluster.Pending{{Kind: "users", Name: "ann", Reason: strings.Repeat("é", 10_000)}, {Kind: "users", Name: "bob"}})
 	now = now.Add(time.Hour)
-	if !h.setSynced(c, m) || get().Status != corev1.ConditionFalse ||
+	if !h.setSynced(c, pending(), "") || get().Status != corev1.ConditionFalse ||
 		!strings.Contains(get().Message, "2 objects wait, which the cluster's sync names, such as users/ann") ||
 		len(get().Message) > 1000 || !get().LastTransitionTime.Time.Equal(now) {
 		t.Errorf("%+v", get())
 	}
 	now = now.Add(time.Hour)
-	if h.setSynced(c, m) || get().LastTransitionTime.Time.Equal(now) {
+	if h.setSynced(c, pending(), "") || get().LastTransitionTime.Time.Equal(now) {
 		t.Errorf("nothing has changed, and it is written again: %+v", get())
 	}
 }
@@ -110,5 +135,111 @@ func TestTheEndOfACredentialIsACondition(t *testing.T) {
 	}
 	if !h.setExpiry(c, member("proxy")) || len(c.Status.Conditions) != 0 {
 		t.Errorf("one that dials has %v", c.Status.Conditions)
+	}
+}
+
+// F12: that requests go to a member with tokens of a shared secret is a condition, as long as it is listed; its release is not one of this software.
+func TestASharedSecretIsACondition(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	h := &Hub{Options: Options{Now: func() time.Time { return now }}}
+	of := func(listed ...string) *cluster.Member {
+		members := &cluster.Members{Now: h.Now, SharedSecrets: listed}
+		members.Set(&store.Object{Name: "m1", Raw: []byte(`{"metadata":{"name":"m1","uid":"u","annotations":{"kapis.dev/lite":"true"}},` +
+			`"spec":{"connection":{"type":"direct"}}}`)})
+		members.Set(&store.Object{Name: "dials", Raw: []byte(`{"metadata":{"name":"dials","uid":"d"},"spec":{"connection":{"type":"proxy"}}}`)})
+		if members.ByName("dials").SharedSecret {
+			t.Error("a member that dials the hub has a shared secret")
+		}
+		return members.ByName("m1")
+	}
+	c := &clusterv1alpha1.Cluster{}
+	types := func() (out []string) {
+		for _, o := range c.Status.Conditions {
+			out = append(out, string(o.Type)+"="+string(o.Status))
+		}
+		return out
+	}
+	listed, other, about := of("dials", "m1"), of("m", "m11", "M1"), &cluster.About{Version: "v4.1.3", KubernetesVersion: "v1.30.0"}
+	if !listed.SharedSecret || listed.Lite || other.SharedSecret || !other.Lite {
+		t.Fatalf("%+v, %+v", listed, other)
+	}
+	h.setVersion(c, other, about)
+	if h.setSharedSecret(c, other) {
+		t.Errorf("one that is not listed: %v", types())
+	}
+	if !h.setSharedSecret(c, listed) || !h.setVersion(c, listed, about) || !slices.Equal(types(), []string{"SharedSecret=True"}) ||
+		c.Status.KubeSphereVersion != "v4.1.3" {
+		t.Errorf("%v, %+v", types(), c.Status)
+	}
+	if h.setSharedSecret(c, listed) || h.setVersion(c, listed, about) {
+		t.Error("nothing new changes it")
+	}
+	if !h.setSharedSecret(c, other) || len(types()) != 0 {
+		t.Errorf("one that is not listed any more: %v", types())
+	}
+}
+
+// F29: why a member is not linked is said as long as that is so: what failed before its last link says nothing of the end of that.
+func TestWhyAMemberIsNotLinkedIsOfNow(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	h := &Hub{Options: Options{Now: func() time.Time { return now }}, failures: map[string]string{}}
+	h.Members = &cluster.Members{Now: h.Now}
+	h.Members.Set(&store.Object{Name: "m1", Raw: []byte(`{"metadata":{"name":"m1","uid":"u"},"spec":{"connection":{"type":"direct"}}}`)})
+	m, c := h.Members.ByName("m1"), &clusterv1alpha1.Cluster{}
+	says := func(want string) {
+		t.Helper()
+		h.setLinked(c, m, false, now, "")
+		if got := c.Status.Conditions[0].Message; !strings.Contains(got, want) {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+	}
+	says("it is being dialled")
+	h.Failed(t.Context(), m, errors.New("nobody answers"))
+	says("nobody answers")
+	h.forget("u")
+	says("it is being dialled")
+	h.Failed(t.Context(), m, errors.New("nobody answers"))
+	if h.forgetGone(); len(h.failures) != 1 {
+		t.Error("why a member is not linked is forgotten")
+	}
+	h.Members.Delete("", "m1")
+	if h.forgetGone(); len(h.failures) != 0 {
+		t.Errorf("of a Cluster that is gone there is %v", h.failures)
+	}
+}
+
+// F25, F29: a member that is linked, and can't be told what users have lost, is not ready, and says why and what to look at; one that has been told before
+// takes requests, and is not in step.
+func TestAMemberThatCanNotBeToldSaysWhy(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	h := &Hub{Options: Options{Now: func() time.Time { return now }}}
+	members := &cluster.Members{Now: h.Now}
+	members.Set(&store.Object{Name: "m1", Raw: []byte(`{"metadata":{"name":"m1","uid":"u"},"spec":{"connection":{"type":"proxy"}}}`)})
+	m, c := members.ByName("m1"), &clusterv1alpha1.Cluster{}
+	m.SetUntold("its kube-apiserver is stopped")
+	now = now.Add(time.Minute)
+	m.SetUntold("its kube-apiserver is stopped")
+	why, since := m.Untold()
+	if why == "" || now.Sub(since) != time.Minute {
+		t.Errorf("it has been %q since %v", why, since)
+	}
+	h.setLinked(c, m, true, now, why)
+	h.setSynced(c, nil, why)
+	for _, o := range c.Status.Conditions {
+		told := o.Type == clusterv1alpha1.ClusterAgentAvailable
+		if told != (o.Status == corev1.ConditionTrue) || !told && (o.Reason != "NotTold" || !strings.Contains(o.Message, "is stopped. See whether its")) {
+			t.Errorf("%+v", o)
+		}
+	}
+	m.SetUntold("")
+	if why, _ = m.Untold(); why != "" {
+		t.Errorf("it can be told, and is %q", why)
+	}
+	h.setLinked(c, m, true, now, why)
+	h.setSynced(c, nil, why)
+	for _, o := range c.Status.Conditions {
+		if o.Status != corev1.ConditionTrue {
+			t.Errorf("%+v", o)
+		}
 	}
 }

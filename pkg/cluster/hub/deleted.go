@@ -30,7 +30,7 @@ type existing struct {
 }
 
 // deleted returns the answer to a member whose Cluster this replica does not know: that it has been deleted, where kube-apiserver says so
-// since it was asked, or that it is to try again. Who asks meanwhile gets the same question's answer.
+// since it was asked, or that it is to try again. A request that comes meanwhile gets the same answer.
 func (h *Hub) deleted(ctx context.Context, uid string) error {
 	x, arrived := &h.existing, time.Now()
 	defer x.waiting.Add(-1)

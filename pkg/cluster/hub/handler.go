@@ -3,7 +3,6 @@ package hub
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -69,12 +68,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) join(r *http.Request) (any, error) {
-	raw, err := io.ReadAll(io.LimitReader(r.Body, join.MaxRequest+1))
+	raw, err := web.ReadBody(r, join.MaxRequest)
 	if err != nil {
 		return nil, err
-	}
-	if len(raw) > join.MaxRequest {
-		return nil, status.Errorf(http.StatusRequestEntityTooLarge, "the body may have %d bytes at most", join.MaxRequest)
 	}
 	var in join.Request
 	if err := json.Unmarshal(raw, &in); err != nil {
@@ -102,7 +98,9 @@ func (h *Handler) link(w http.ResponseWriter, r *http.Request, uid string, leave
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	defer cancel()
 	defer context.AfterFunc(h.Drain, cancel)()
-	if err := h.Members.Serve(ctx, websocket.NetConn(ctx, conn, websocket.MessageBinary), uid, leave); err != nil {
+	// The connection outlives ctx: what runs on the link may end.
+	over := websocket.NetConn(context.WithoutCancel(ctx), conn, websocket.MessageBinary)
+	if err := h.Members.Serve(ctx, over, uid, leave); err != nil {
 		klog.V(2).InfoS("A member cluster was not linked", "uid", uid, "reason", err.Error())
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -38,14 +39,17 @@ import (
 )
 
 const (
-	// annotationUsed has the hash of the token by which a cluster has joined.
+	// annotationUsed has the hashes of the tokens by which a cluster has joined, as many as may count at a time.
 	annotationUsed = "kapis.dev/join-token-used"
+	tokensAtMost   = 3
 	// certificateLife is how long the certificate of a member counts. It is renewed when a third is left.
 	certificateLife = 30 * 24 * time.Hour
-	// missed is how long a member may be without a link before its condition says so, after the ten seconds in which a silent one is
-	// noticed: its programs dial every five seconds at most. recordEvery is how often all conditions are looked at, and lookEvery whether
-	// one is overdue, which asks nobody.
+	// missed is how long a member may be without a link before its condition says so: its programs dial every five seconds at most. It
+	// takes ten seconds more until a silent link is noticed. recordEvery is how often all conditions are checked, and lookEvery how often
+	// for overdue members alone, which needs no request.
 	missed, recordEvery, lookEvery = 8 * time.Second, 15 * time.Second, time.Second
+	// untoldAfter is how long a member that is linked may not be told anything before its conditions say so: three attempts.
+	untoldAfter = 15 * time.Second
 )
 
 // Options are what a Hub works with.
@@ -58,10 +62,16 @@ type Options struct {
 	UID string
 	// Host is the name of this cluster.
 	Host string
-	// Leases has the one in which the replicas of this hub keep their addresses, and Drain is done when this one stops.
+	// Leases stores the Lease with the addresses of this hub's replicas. Drain is done when this replica stops.
 	Leases peer.Leases
 	Drain  context.Context
 	Now    func() time.Time
+	// Reached returns the https address at which programs reach this hub, and the authorities of its certificate in PEM, nil for those of
+	// their system. Nil where Clusters get no kubeconfig.
+	Reached func() (server string, authority []byte, err error)
+	// Complete returns why there may be Clusters that Members was not told of, or that have changed, and nil while there are none; nil itself
+	// for never.
+	Complete func() error
 }
 
 // Hub lets members in.
@@ -76,7 +86,7 @@ type Hub struct {
 	existing existing
 
 	mu sync.Mutex
-	// failures are why direct members are not linked, by the UID of their Cluster.
+	// failures say why direct members are not linked, by the UID of their Cluster.
 	failures map[string]string
 }
 
@@ -101,7 +111,7 @@ func (h *Hub) Token(c *clusterv1alpha1.Cluster) (string, time.Time, error) {
 	return h.tokens.Issue(string(c.UID))
 }
 
-// proof is how a member proves that it is a Cluster.
+// proof is the way in which a member proves which Cluster it is.
 type proof int
 
 const (
@@ -128,7 +138,7 @@ func (h *Hub) Invited(ctx context.Context, m *cluster.Member, r *join.Request) (
 	return h.let(ctx, m, r, byInvitation)
 }
 
-// let checks and signs the request of a member.
+// let checks the request of a member, and signs its certificate.
 func (h *Hub) let(ctx context.Context, member *cluster.Member, r *join.Request, how proof) (*join.Answer, error) {
 	key, err := keyOf(r.CSR)
 	if err != nil {
@@ -161,7 +171,7 @@ func keyOf(text string) (*ecdsa.PublicKey, error) {
 	return key, nil
 }
 
-// cluster returns the UID of the Cluster that a request is of, and how it proves that.
+// cluster returns the UID of the Cluster that a request claims to be, and how it proves it.
 func (h *Hub) cluster(r *join.Request) (uid string, how proof, err error) {
 	if r.Token != "" {
 		uid, err := h.tokens.Verify(r.Token)
@@ -218,7 +228,8 @@ func (h *Hub) admit(ctx context.Context, m *cluster.Member, r *join.Request, how
 			return err
 		}
 		if how == byToken {
-			metav1.SetMetaDataAnnotation(&c.ObjectMeta, annotationUsed, join.Used(r.Token))
+			used := append(strings.Fields(c.Annotations[annotationUsed]), join.Used(r.Token))
+			metav1.SetMetaDataAnnotation(&c.ObjectMeta, annotationUsed, strings.Join(used[max(0, len(used)-tokensAtMost):], " "))
 		}
 		c.Status.UID = types.UID(r.UID)
 		c.Status.KubernetesVersion, c.Status.KubeSphereVersion = clip(r.KubernetesVersion), clip(r.Version)
@@ -227,7 +238,7 @@ func (h *Hub) admit(ctx context.Context, m *cluster.Member, r *join.Request, how
 	})
 }
 
-// may returns why a member can't be a Cluster, or nil.
+// may returns nil if a member may be a Cluster, and otherwise why not.
 func (h *Hub) may(c *clusterv1alpha1.Cluster, all []clusterv1alpha1.Cluster, r *join.Request, how proof) error {
 	if how != byInvitation && c.Spec.Connection.Type != clusterv1alpha1.ConnectionProxy {
 		return status.Errorf(http.StatusConflict, "the Cluster %q has the connection type %q: only those of type proxy join"+
@@ -246,19 +257,14 @@ func (h *Hub) may(c *clusterv1alpha1.Cluster, all []clusterv1alpha1.Cluster, r *
 			return status.Errorf(http.StatusConflict, "this cluster is in the fleet already, as %q", all[i].Name)
 		}
 	}
-	if how == byToken && c.Annotations[annotationUsed] == join.Used(r.Token) {
+	if how == byToken && slices.Contains(strings.Fields(c.Annotations[annotationUsed]), join.Used(r.Token)) {
 		return status.Forbiddenf("the join token has been used: it counts once; ask for a new one")
 	}
 	return nil
 }
 
 // clip bounds a text that a member sends.
-func clip(s string) string {
-	if len(s) > 64 {
-		s = s[:64]
-	}
-	return strings.ToValidUTF8(s, "")
-}
+func clip(s string) string { return status.Clip(s, 64) }
 
 func (h *Hub) list(ctx context.Context) ([]clusterv1alpha1.Cluster, error) {
 	list, err := h.Clusters.List(ctx, metav1.ListOptions{})
@@ -287,22 +293,21 @@ func (h *Hub) write(ctx context.Context, c *clusterv1alpha1.Cluster) error {
 // set sets a condition, and reports whether that changed anything.
 func (h *Hub) set(c *clusterv1alpha1.Cluster, of clusterv1alpha1.ClusterConditionType, to corev1.ConditionStatus,
 	reason, message string) bool {
-	i := slices.IndexFunc(c.Status.Conditions, func(c clusterv1alpha1.ClusterCondition) bool { return c.Type == of })
 	now := metav1.Time{Time: h.Now().UTC().Truncate(time.Second)}
 	next := clusterv1alpha1.ClusterCondition{Type: of, Status: to, LastUpdateTime: now, LastTransitionTime: now,
 		Reason: reason, Message: message}
-	if i < 0 {
+	old := c.Status.Condition(of)
+	if old == nil {
 		c.Status.Conditions = append(c.Status.Conditions, next)
 		return true
 	}
-	old := c.Status.Conditions[i]
 	if old.Status == to && old.Reason == reason && old.Message == message {
 		return false
 	}
 	if old.Status == to {
 		next.LastTransitionTime = old.LastTransitionTime
 	}
-	c.Status.Conditions[i] = next
+	*old = next
 	return true
 }
 
@@ -320,11 +325,25 @@ func (h *Hub) failure(uid string) string {
 	if text, ok := h.failures[uid]; ok {
 		return text
 	}
-	return "it has not been dialled yet"
+	return "it is being dialled, which takes 10 s at most"
+}
+
+// forget forgets why a member was not linked, since it is: what failed once does not say why its link ends another time.
+func (h *Hub) forget(uid string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.failures, uid)
+}
+
+// forgetGone forgets why members were not linked that there are no more.
+func (h *Hub) forgetGone() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	maps.DeleteFunc(h.failures, func(uid, _ string) bool { return h.Members.ByUID(uid) == nil })
 }
 
 // clipped bounds the text of a condition.
-func clipped(s string) string { return strings.ToValidUTF8(s[:min(len(s), 1000)], "") }
+func clipped(s string) string { return status.Clip(s, 1000) }
 
 func (h *Hub) changed(m *cluster.Member) {
 	select {
@@ -347,6 +366,7 @@ func (h *Hub) Run(ctx context.Context) {
 			uids = []string{uid}
 		case <-tick.C:
 			uids = h.Members.UIDs()
+			h.forgetGone()
 		case <-look.C:
 			uids = h.overdue()
 		}
@@ -358,7 +378,7 @@ func (h *Hub) Run(ctx context.Context) {
 	}
 }
 
-// overdue returns the members that are said to be ready, and have been without a link for too long.
+// overdue returns the members whose condition is Ready although they have had no link for too long.
 func (h *Hub) overdue() (uids []string) {
 	now := h.Now()
 	for _, m := range h.Members.All() {
@@ -376,10 +396,17 @@ func (h *Hub) record(ctx context.Context, uid string) error {
 		return nil
 	}
 	linked, since := m.Linked()
-	synced, _ := m.Synced()
+	synced, pending := m.Synced()
+	if linked {
+		h.forget(uid)
+	}
+	untold, failing := m.Untold()
+	if h.Now().Sub(failing) < untoldAfter {
+		untold = "" // it may be told yet
+	}
 	// Without a link it may be back soon, or be linked to a replica that this one has not asked yet; with one it is told first what users lost
 	// meanwhile.
-	settled := linked && synced || !linked && h.Now().Sub(since) >= missed && h.Peers.Known()
+	settled := linked && (synced || untold != "") || !linked && h.Now().Sub(since) >= missed && h.Peers.Known()
 	if !settled && m.Initialized {
 		return nil
 	}
@@ -400,15 +427,18 @@ func (h *Hub) record(ctx context.Context, uid string) error {
 		}
 		changed := h.initialize(c)
 		if settled && (c.Status.UID != "" || m.Direct()) { // one that dials has not joined yet, which its page says
-			changed = h.setLinked(c, m, linked, since) || changed
+			changed = h.setLinked(c, m, linked, since, unless(synced, untold)) || changed
 		}
 		changed = h.setExpiry(c, m) || changed
+		changed = h.setSharedSecret(c, m) || changed
 		if linked && synced {
-			changed = h.setSynced(c, m) || changed
+			changed = h.setSynced(c, pending, untold) || changed
+			changed = h.setKubeconfig(c, m) || changed
 		}
 		if about := m.About(); linked && !about.Equal(&cluster.About{}) {
-			changed = h.setVersion(c, &about) || changed
+			changed = h.setVersion(c, m, &about) || changed
 			changed = place(&c.Status, &about) || changed
+			changed = setConfigz(&c.Status, &about) || changed
 		}
 		if !changed {
 			return nil
@@ -417,11 +447,17 @@ func (h *Hub) record(ctx context.Context, uid string) error {
 	})
 }
 
+// unless returns a text unless something is so.
+func unless(so bool, text string) string {
+	if so {
+		return ""
+	}
+	return text
+}
+
 // initialize says that a cluster can join: pages show then how.
 func (h *Hub) initialize(c *clusterv1alpha1.Cluster) bool {
-	if slices.ContainsFunc(c.Status.Conditions, func(c clusterv1alpha1.ClusterCondition) bool {
-		return c.Type == clusterv1alpha1.ClusterInitialized && c.Status == corev1.ConditionTrue
-	}) {
+	if c.Status.IsTrue(clusterv1alpha1.ClusterInitialized) {
 		return false
 	}
 	return h.set(c, clusterv1alpha1.ClusterInitialized, corev1.ConditionTrue, "Known",

@@ -116,7 +116,7 @@ func (t Tokens) mac(payload string) ([]byte, error) {
 	return h.Sum(nil), nil
 }
 
-// Used returns what is stored of a token that was used.
+// Used returns the hash by which a used token is remembered.
 func Used(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])

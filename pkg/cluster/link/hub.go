@@ -56,7 +56,7 @@ func open(ctx context.Context, conn net.Conn, name string, i Identity) (*Link, e
 	if err := secured.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
 		if wrong := (*tls.CertificateVerificationError)(nil); errors.As(err, &wrong) {
-			err = fmt.Errorf("%w: %w", ErrIdentity, err)
+			err = fmt.Errorf("%w: %w", ErrIdentity, explained(err))
 		}
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func open(ctx context.Context, conn net.Conn, name string, i Identity) (*Link, e
 // reading its body fails.
 func (l *Link) RoundTrip(r *http.Request) (*http.Response, error) { return l.conn.RoundTrip(r) }
 
-// Upgrading returns what sends requests that ask for an upgrade, each on a stream of its own.
+// Upgrading returns the transport for requests that ask for an upgrade, each on a stream of its own.
 func (l *Link) Upgrading() http.RoundTripper { return l.upgrades }
 
 // Ended is closed when the link can carry no more requests.
@@ -151,8 +151,9 @@ func (l *Link) connect(ctx context.Context) (net.Conn, error) {
 		end()
 		return nil, errors.Join(fmt.Errorf("open a stream on a link: the member answered %d", resp.StatusCode), resp.Body.Close())
 	}
-	conn, _ := newStream(resp.Body, write, func() { _ = write.Close(); _ = resp.Body.Close(); end() }, l.local, l.remote)
-	return conn, nil
+	all := func() { _ = write.Close(); _ = resp.Body.Close(); end() }
+	conn, over := newStream(resp.Body, write, all, l.local, l.remote)
+	return &hubStream{Conn: conn, over: over, end: all}, nil
 }
 
 // closeNotifier is a connection that says when it is closed.

@@ -26,6 +26,9 @@ const (
 	// times that of a stream that slow readers leave room for others.
 	toHub, toMember       = 256 << 10, 64 << 10
 	toHubAll, toMemberAll = 4<<20 - 1, 2 << 20
+	// longestFrame is how long a frame may be. Each wakes who reads it, who then says that the window is open again: with the 16 KiB of
+	// HTTP/2 that is several times for one page. A link keeps a buffer of this length.
+	longestFrame = 64 << 10
 )
 
 // HubName returns the name that a hub's certificate has to have.
@@ -58,7 +61,15 @@ var (
 	ErrIdentity = errors.New("who answers there is not the member of this fleet that it should be")
 )
 
-// hub is the TLS configuration of a hub on a link to who has to have a name.
+// explained says what to look at where the certificate of the other end was refused for its time.
+func explained(err error) error {
+	if invalid := (x509.CertificateInvalidError{}); errors.As(err, &invalid) && invalid.Reason == x509.Expired {
+		return fmt.Errorf("%w (do the clocks of the hub and of the member agree?)", err)
+	}
+	return err
+}
+
+// hub is the TLS configuration of a hub on a link to a peer, whose certificate has to have a name.
 func (i Identity) hub(name string) (*tls.Config, error) {
 	if i.Certificate == nil || i.Authorities == nil || i.Authorities() == nil || name == memberDomain {
 		return nil, errNoIdentity
@@ -91,7 +102,7 @@ func (i Identity) member() (*tls.Config, error) {
 func http2(stream, all int) *http.HTTP2Config {
 	return &http.HTTP2Config{
 		MaxConcurrentStreams: mostStreams, StrictMaxConcurrentRequests: true,
-		MaxReceiveBufferPerStream: stream, MaxReceiveBufferPerConnection: all,
+		MaxReceiveBufferPerStream: stream, MaxReceiveBufferPerConnection: all, MaxReadFrameSize: longestFrame,
 		SendPingTimeout: silence, PingTimeout: answerTimeout,
 	}
 }

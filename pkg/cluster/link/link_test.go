@@ -316,3 +316,17 @@ func TestALinkThatBreaksEndsAtBothEnds(t *testing.T) {
 		t.Errorf("the member's end: %v", err)
 	}
 }
+
+// F40: an answer of some pages' length is one frame, which wakes its reader once.
+func TestAnAnswerIsOneFrame(t *testing.T) {
+	const length = 60_000
+	l, _ := linked(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, length)) })
+	resp, err := l.RoundTrip(get(t, "/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if n, err := resp.Body.Read(make([]byte, 2*length)); n != length || err != nil {
+		t.Errorf("the first read has %d bytes, %v", n, err)
+	}
+}

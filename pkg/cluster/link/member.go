@@ -50,7 +50,7 @@ func (h *Handler) Serve(ctx context.Context, conn net.Conn, grace time.Duration)
 	opened()
 	if err != nil {
 		_ = conn.Close()
-		return fmt.Errorf("open a link to the hub: %w", err)
+		return fmt.Errorf("open a link to the hub: %w", explained(err))
 	}
 	if p := secured.ConnectionState().NegotiatedProtocol; p != "h2" {
 		_ = conn.Close()

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 )
 
 // streamHost is the authority that CONNECT streams are for: the member's own handler.
@@ -42,4 +43,28 @@ func newStream(r io.Reader, w io.Writer, end func(), local, remote net.Addr) (_ 
 		close(done)
 	}()
 	return stream{near, local, remote}, done
+}
+
+// lingering is how long what was written to the hub's end of a stream may still be on its way after that was closed.
+const lingering = 5 * time.Second
+
+// hubStream is the hub's end of a stream. Where the member takes nothing any more, what was written to it stays on its way: some time after
+// it was closed the stream is ended all the same, which else would be there for as long as the link.
+type hubStream struct {
+	net.Conn
+	over <-chan struct{}
+	end  func()
+	once sync.Once
+}
+
+// Close implements net.Conn.
+func (s *hubStream) Close() error {
+	s.once.Do(func() {
+		timer := time.AfterFunc(lingering, s.end)
+		go func() {
+			<-s.over
+			timer.Stop()
+		}()
+	})
+	return s.Conn.Close() //nolint:wrapcheck // as a connection fails
 }

@@ -2,14 +2,17 @@
 package linktest
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
 	"math/big"
 	"net"
+	"net/http"
 	"testing"
 	"time"
 
@@ -69,6 +72,20 @@ func (a *Authority) Identity(t testing.TB, name string, life time.Duration, use 
 	}
 }
 
+// Sign returns the certificate of a member's key, and the authorities, in PEM, as a hub answers a certificate request.
+func (a *Authority) Sign(t testing.TB, key any, name string) (certificate, authorities string) {
+	t.Helper()
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(3), DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, KeyUsage: x509.KeyUsageDigitalSignature,
+	}, a.cert, key, a.key)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}))
+}
+
 // Hub returns the identity of a hub, whose replicas connect to each other by it, too.
 func (a *Authority) Hub(t testing.TB) link.Identity {
 	t.Helper()
@@ -103,4 +120,27 @@ func Pair(t testing.TB) (one, other net.Conn) {
 	other = <-accepted
 	t.Cleanup(func() { _ = one.Close(); _ = other.Close() })
 	return one, other
+}
+
+// Hub is what serves the hub's end of links: cluster.Members does.
+type Hub interface {
+	Serve(ctx context.Context, conn net.Conn, uid string, opened func()) error
+}
+
+// Link links a member to a hub, and returns once the link is open: h answers what the hub sends. end ends the member's side.
+func (a *Authority) Link(t testing.TB, hub Hub, uid string, h http.Handler) (end context.CancelFunc) {
+	t.Helper()
+	one, other := Pair(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	served := &link.Handler{Identity: a.Member(t, uid), Handler: h}
+	go func() { _ = served.Serve(ctx, other, 0) }()
+	opened, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- hub.Serve(t.Context(), one, uid, func() { close(opened) }) }()
+	select {
+	case <-opened:
+	case err := <-ended:
+		t.Fatalf("the link of the member %s was not opened: %v", uid, err)
+	}
+	return cancel
 }

@@ -3,20 +3,13 @@ package lite
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
-	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -29,18 +22,15 @@ import (
 )
 
 const (
-	// leastPause and mostPause are between two attempts to link a member.
-	leastPause, mostPause = 500 * time.Millisecond, 10 * time.Second
-	// lookEvery is how often the members are looked at, and askEvery how often one is asked whether its administrator still says yes; a
-	// member that misses two of these in a row is not served.
-	lookEvery, askEvery, missesAtMost = time.Second, 5 * time.Second, 2
+	// lookEvery is how often the members are looked at.
+	lookEvery = time.Second
 	// boundEvery is how often it is looked whom a member's bindings name.
 	boundEvery = 10 * time.Second
 	// askTimeout bounds one request to a member's kube-apiserver.
 	askTimeout = 5 * time.Second
-	// grace is how long what runs may take when a link ends.
-	grace = 5 * time.Second
 )
+
+var redial = link.Redial{Least: 500 * time.Millisecond, Most: 10 * time.Second}
 
 // Terms are what a member is served by: its kube-apiserver and the account there, and the groups of the hub's users that count there.
 type Terms struct {
@@ -86,27 +76,17 @@ func (k *Keeper) Run(ctx context.Context) {
 // keep keeps the link of one member, and cleans up there when its Cluster has been deleted while this server ran.
 func (k *Keeper) keep(ctx context.Context, m *cluster.Member) {
 	var kubeconfig []byte // the one by which it was served last
-	for pause, told := leastPause, ""; ctx.Err() == nil; pause = min(2*pause, mostPause) {
+	redial.Keep(ctx, func() error {
 		if now := k.Members.ByUID(m.UID); now != nil {
 			m = now
 		}
-		begun := time.Now()
-		err := k.link(ctx, m, &kubeconfig)
-		if time.Since(begun) > mostPause {
-			pause = leastPause
+		return k.link(ctx, m, &kubeconfig)
+	}, func(err error, news bool) {
+		if news {
+			klog.ErrorS(err, "A lite member cluster is not linked; it is tried again", "cluster", m.Name)
 		}
-		if err != nil && ctx.Err() == nil {
-			if err.Error() != told {
-				klog.ErrorS(err, "A lite member cluster is not linked; it is tried again", "cluster", m.Name)
-				told = err.Error()
-			}
-			k.Failed(ctx, m, err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-	}
+		k.Failed(ctx, m, err)
+	})
 	if now := k.Members.ByUID(m.UID); now == nil || now.Leaving {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 		defer cancel()
@@ -137,18 +117,11 @@ func (k *Keeper) link(ctx context.Context, m *cluster.Member, last *[]byte) erro
 	about := cluster.About{Version: k.Version, KubernetesVersion: terms.KubernetesVersion}
 	m.SetAbout(about)
 	m.SetSynced(true, nil) // nothing is kept there
-	hub, member := net.Pipe()
-	over := make(chan error, 1)
-	go func() { over <- k.watch(life, m, kubeconfig, client, terms.Groups); end() }()
 	go k.describe(life, m, about, served)
-	go func() {
-		if err := (&link.Handler{Identity: identity, Handler: served.Handler}).Serve(life, member, grace); err != nil {
-			klog.V(2).InfoS("The link of a lite member has ended", "cluster", m.Name, "reason", err.Error())
-		}
-	}()
-	err = k.Members.Serve(life, hub, m.UID, func() {})
-	end()
-	return errors.Join(<-over, err)
+	h := &link.Handler{Identity: identity, Handler: served.Handler}
+	return direct.ServeWithinProcess(life, k.Members, m, h, func(ctx context.Context) (bool, error) {
+		return k.isOver(ctx, m, kubeconfig, client, terms.Groups)
+	})
 }
 
 // terms returns by what a member is served: with a credential of the account that its administrator has made, which is put in the place of
@@ -185,7 +158,7 @@ func (k *Keeper) terms(ctx context.Context, m *cluster.Member) (kubeconfig []byt
 	return kubeconfig, t, client, nil
 }
 
-// asked returns what the administrator of a member has said yes to.
+// asked returns a client of a member, and the terms that its administrator has agreed to.
 func (k *Keeper) asked(ctx context.Context, m *cluster.Member, kubeconfig []byte) (*kubernetes.Clientset, *Terms, error) {
 	c, err := direct.Parse(kubeconfig, k.Transport)
 	if err != nil {
@@ -204,8 +177,7 @@ func (k *Keeper) asked(ctx context.Context, m *cluster.Member, kubeconfig []byte
 	return client, &Terms{Name: m.Name, Config: c, Groups: groups}, nil
 }
 
-// identity returns what proves, at the member's end of the link, that it is this member: a certificate that the hub signs for a key of this
-// process, as for any member. The hub checks that it is the same cluster as before.
+// identity returns what proves, at the member's end of the link, that it is this member.
 func (k *Keeper) identity(ctx context.Context, m *cluster.Member, client kubernetes.Interface, t *Terms) (link.Identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*askTimeout)
 	defer cancel()
@@ -213,75 +185,37 @@ func (k *Keeper) identity(ctx context.Context, m *cluster.Member, client kuberne
 	if err != nil {
 		return link.Identity{}, errors.New("the account may not get the namespace kube-system, whose UID is the cluster's identity")
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return link.Identity{}, fmt.Errorf("make a key: %w", err)
-	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	if err != nil {
-		return link.Identity{}, fmt.Errorf("make a certificate request: %w", err)
-	}
-	answer, err := k.Admit(ctx, m, &join.Request{CSR: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})),
-		UID: string(system.UID), KubernetesVersion: t.KubernetesVersion, Version: k.Version})
-	if err != nil {
-		return link.Identity{}, err
-	}
-	block, _ := pem.Decode([]byte(answer.Certificate))
-	pool := x509.NewCertPool()
-	if block == nil || !pool.AppendCertsFromPEM([]byte(answer.Authorities)) {
-		return link.Identity{}, errors.New("the certificate of the link can't be read")
-	}
-	pair := &tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key}
-	return link.Identity{Certificate: func() (*tls.Certificate, error) { return pair, nil },
-		Authorities: func() *x509.CertPool { return pool }}, nil
+	return direct.Admit(k.Admit).WithinProcess(ctx, m, &join.Request{UID: string(system.UID), KubernetesVersion: t.KubernetesVersion,
+		Version: k.Version})
 }
 
-// watch returns why a member may not be served on: its administrator no longer says yes, or says something else, its kube-apiserver
-// does not answer, or it has another credential.
-func (k *Keeper) watch(ctx context.Context, m *cluster.Member, kubeconfig []byte, client kubernetes.Interface, groups []string) error {
-	tick := time.NewTicker(askEvery)
-	defer tick.Stop()
-	for misses := 0; ; {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		now := k.Members.ByUID(m.UID)
-		if now == nil || !bytes.Equal(now.Kubeconfig(), kubeconfig) {
-			return nil
-		}
-		next, err := direct.ExchangeFor(ctx, kubeconfig, join.LiteAccount, k.Transport, k.Now())
-		if err != nil {
-			klog.ErrorS(err, "The credential of a lite member cluster is not renewed; it is tried again", "cluster", m.Name)
-		} else if next != nil {
-			return k.Replace(ctx, m, kubeconfig, next)
-		}
-		ask, cancel := context.WithTimeout(ctx, askTimeout)
-		said, err := Consent(ask, client, k.Hub, m.Name)
-		cancel()
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case errors.Is(err, ErrRefused):
-			return err
-		case err != nil:
-			if misses++; misses >= missesAtMost {
-				return err
-			}
-		case !slices.Equal(said, groups):
-			return nil
-		default:
-			misses = 0
-		}
+// isOver reports whether a member may not be served on: its administrator no longer says yes, which is the error, or says something else,
+// or it has another credential. An error alone is that its kube-apiserver does not answer.
+func (k *Keeper) isOver(ctx context.Context, m *cluster.Member, kubeconfig []byte, client kubernetes.Interface, groups []string) (
+	over bool, err error,
+) {
+	now := k.Members.ByUID(m.UID)
+	if now == nil || !bytes.Equal(now.Kubeconfig(), kubeconfig) {
+		return true, nil
 	}
+	next, err := direct.ExchangeFor(ctx, kubeconfig, join.LiteAccount, k.Transport, k.Now())
+	if err != nil {
+		klog.ErrorS(err, "The credential of a lite member cluster is not renewed; it is tried again", "cluster", m.Name)
+	} else if next != nil {
+		return true, k.Replace(ctx, m, kubeconfig, next)
+	}
+	ask, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	said, err := Consent(ask, client, k.Hub, m.Name)
+	if err != nil {
+		return errors.Is(err, ErrRefused), err
+	}
+	return !slices.Equal(said, groups), nil
 }
 
 // describe keeps whom the member's bindings name, and which nodes it has.
 func (k *Keeper) describe(ctx context.Context, m *cluster.Member, about cluster.About, s *Served) {
-	tick := time.NewTicker(boundEvery)
-	defer tick.Stop()
-	for {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if users, err := s.Bound(ctx); err == nil {
 			m.SetBound(users)
 		} else if ctx.Err() == nil {
@@ -291,10 +225,5 @@ func (k *Keeper) describe(ctx context.Context, m *cluster.Member, about cluster.
 			about.SetNodes(nodes)
 			m.SetAbout(about)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	}, boundEvery)
 }

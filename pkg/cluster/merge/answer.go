@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -18,7 +17,7 @@ import (
 // HeaderMissing names the clusters whose objects are not in an answer.
 const HeaderMissing = "X-Kapis-Clusters-Missing"
 
-// Answer is the answer to a list over clusters. It is a web.Responder.
+// Answer is the answer to a list over clusters.
 type Answer struct {
 	*list
 	*found
@@ -34,8 +33,8 @@ func (a *Answer) Missing() []Missing { return a.missing }
 // Refused returns the clusters that refuse, and the names of none that the caller may enter.
 func (a *Answer) Refused() []string { return a.refused }
 
-// Items returns the objects of the page, as JSON.
-func (a *Answer) Items() []string { return a.items }
+// Items returns the objects of the page.
+func (a *Answer) Items() []row.Item { return a.items }
 
 // Total returns how many objects there are in all clusters that answered.
 func (a *Answer) Total() int { return a.total }
@@ -43,58 +42,105 @@ func (a *Answer) Total() int { return a.total }
 // Next returns where the next page begins, "" for none.
 func (a *Answer) Next() string { return a.next }
 
-var _ web.Responder = (*Answer)(nil)
-
-// Respond implements web.Responder.
-func (a *Answer) Respond(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	if len(a.missing) > 0 {
-		names := make([]string, len(a.missing))
-		for i, m := range a.missing {
-			names[i] = m.Name
+// Whole reports whether the answer has all that it would have if it was asked for now: no cluster failed that was asked, and no object of
+// the page was gone.
+func (a *Answer) Whole() bool {
+	for i, o := range a.out {
+		if o != nil && o.reason != "" && a.sources[i].Missing == nil {
+			return false
 		}
-		h.Set(HeaderMissing, strings.Join(names, ","))
+	}
+	return len(a.items) == len(a.rows)
+}
+
+// Rendered is an answer as it is sent. It does not change. Its objects are where they were read: they are joined where they are written.
+type Rendered struct {
+	missing, tag, head string
+	items              []row.Item
+	length, size       int
+}
+
+// tail ends an answer, and itemSize is what an item takes besides its text.
+const tail, itemSize = "]}", 128
+
+// Render returns the answer as it is sent.
+func (a *Answer) Render() *Rendered {
+	d := &Rendered{missing: a.missingNames(), head: string(a.head()), items: a.items}
+	if !a.form.Table { // the ages of a Table change
+		d.tag = a.tag()
+	}
+	d.length = len(d.head) + max(0, len(d.items)-1) + len(tail)
+	for _, item := range d.items {
+		d.length += item.Len()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	d.size = len(d.missing) + len(d.tag) + len(d.head) + itemSize*len(d.items) + a.texts
+	return d
+}
+
+// Begin sets the headers of the answer that are not its content's, and reports whether the client has the answer: then it has been told so.
+func (d *Rendered) Begin(w http.ResponseWriter, r *http.Request) (done bool) {
+	h := w.Header()
+	if d.missing != "" {
+		h.Set(HeaderMissing, d.missing)
 	}
 	h.Set("Cache-Control", "private, no-cache")
 	h.Set("Vary", "Authorization, Accept, Accept-Encoding")
-	if !a.form.Table { // the ages of a Table change
-		tag := a.tag()
-		h.Set("Etag", tag)
-		if web.HasTag(r.Header, tag) {
-			w.WriteHeader(http.StatusNotModified)
-			return
+	if d.tag == "" {
+		return false
+	}
+	h.Set("Etag", d.tag)
+	if !web.HasTag(r.Header, d.tag) {
+		return false
+	}
+	w.WriteHeader(http.StatusNotModified)
+	return true
+}
+
+// Length returns how many bytes the answer has, which is JSON.
+func (d *Rendered) Length() int64 { return int64(d.length) }
+
+// Write writes the answer, in pieces.
+func (d *Rendered) Write(text func(string)) {
+	text(d.head)
+	for i, item := range d.items {
+		if i > 0 {
+			text(",")
 		}
+		item.Write(text)
 	}
-	text := a.text()
-	h.Set("Content-Type", "application/json")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Length", strconv.Itoa(len(text)))
-	w.WriteHeader(http.StatusOK)
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(text) // the client is gone
+	text(tail)
+}
+
+// Size is roughly how many bytes the answer takes: of a cluster whose objects it has, all that was read.
+func (d *Rendered) Size() int { return d.size }
+
+// missingNames are the names of the missing clusters, joined by commas.
+func (a *Answer) missingNames() string {
+	names := make([]string, len(a.missing))
+	for i, m := range a.missing {
+		names[i] = m.Name
 	}
+	return strings.Join(names, ",")
 }
 
 // tag is made of what the answer is made of: the versions of the page's objects, the counts, and which clusters are not in it.
 func (a *Answer) tag() string {
-	text := strconv.AppendInt(nil, int64(a.total), 10)
-	part := func(parts ...string) {
-		for _, s := range parts {
-			text = append(strconv.AppendInt(append(text, ' '), int64(len(s)), 10), ':')
-			text = append(text, s...)
-		}
-	}
-	part(a.values.Get("fields"), a.next, a.counted())
+	rows, items, missing := make([]string, 0, 3*len(a.rows)), make([]string, 0, len(a.items)), make([]string, 0, 2*len(a.missing))
 	for _, r := range a.rows {
-		part(a.order.names[r.source], r.uid, r.version)
+		rows = append(rows, a.order.names[r.source], r.uid, r.version)
 	}
 	for _, item := range a.items { // some of the page may be gone, or newer
-		part(rawjson.GetText(a.form.Object(item), "metadata", "resourceVersion"))
+		items = append(items, rawjson.GetText(a.form.Object(item.Sent()), "metadata", "resourceVersion"))
 	}
 	for _, m := range a.missing {
-		part(m.Name, string(m.Reason))
+		missing = append(missing, m.Name, string(m.Reason))
 	}
-	part(a.refused...)
+	text := appendParts(nil, strconv.Itoa(a.total), a.values.Get("fields"), a.next, a.counted())
+	for _, of := range [][]string{rows, items, missing, a.refused} {
+		text = appendParts(text, of...)
+	}
 	d := sha256.Sum256(text)
 	return `W/"` + base64.RawURLEncoding.EncodeToString(d[:18]) + `"`
 }
@@ -102,33 +148,23 @@ func (a *Answer) tag() string {
 // columnsOrNone returns the columns of the Table: the cluster alone, where no cluster has a row.
 func (a *Answer) columnsOrNone() string { return cmp.Or(a.found.columns, row.Columns{}.Shown()) }
 
-// text is {items,totalItems,facets,next,resourceVersion,clusters}.
-func (a *Answer) text() []byte {
-	n := 1024
-	for _, item := range a.items {
-		n += len(item) + 1
-	}
-	b, items := append(make([]byte, 0, n), '{'), `,"items":[`
+// head is what comes before the objects in {totalItems,metadata,resourceVersion,next,facets,clusters,items}.
+func (a *Answer) head() []byte {
+	b, items := append(make([]byte, 0, 1024), '{'), `,"items":[`
 	if a.form.Table {
 		b = append(append(b, `"kind":"Table","apiVersion":"meta.k8s.io/v1","columnDefinitions":`...), a.columnsOrNone()...)
 		b, items = append(b, ','), `,"rows":[`
 	}
+	version := a.seen.String()
 	b = strconv.AppendInt(append(b, `"totalItems":`...), int64(a.total), 10)
-	b = rawjson.AppendString(append(b, `,"metadata":{"resourceVersion":`...), a.seen.String())
-	b = rawjson.AppendString(append(b, `},"resourceVersion":`...), a.seen.String())
+	b = rawjson.AppendString(append(b, `,"metadata":{"resourceVersion":`...), version)
+	b = rawjson.AppendString(append(b, `},"resourceVersion":`...), version)
 	if a.next != "" {
 		b = rawjson.AppendString(append(b, `,"next":`...), a.next)
 	}
 	b = append(b, a.counted()...)
 	b = append(append(b, `,"clusters":`...), a.Clusters()...)
-	b = append(b, items...)
-	for i, item := range a.items {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, item...)
-	}
-	return append(b, "]}"...)
+	return append(b, items...)
 }
 
 // Clusters says, as JSON, which were asked, and which are not in the answer.
@@ -147,7 +183,7 @@ func (a *Answer) Clusters() []byte {
 
 // counted returns the members "facets" and "facetsOthers", "" for none.
 func (a *Answer) counted() string {
-	f := a.facets
+	f := &a.facets
 	if a.byCluster {
 		counts := map[string]int{}
 		for i, k := range a.of {
@@ -155,77 +191,7 @@ func (a *Answer) counted() string {
 				counts[a.sources[i].Name] = k.total
 			}
 		}
-		f.of = append(slices.Clip(f.of), facet{name: sortCluster, counts: counts})
+		f = f.With(sortCluster, counts)
 	}
-	return f.text()
-}
-
-// mostValues is how many values of a facet an answer has.
-const mostValues = 1000
-
-// facets are counts of all clusters.
-type facets struct{ of []facet }
-
-type facet struct {
-	name   string
-	counts map[string]int
-	others int
-}
-
-// add adds the counts of one cluster.
-func (f *facets) add(k *keys) {
-	for name, counts := range k.facets {
-		i := slices.IndexFunc(f.of, func(one facet) bool { return one.name == name })
-		if i < 0 {
-			if len(f.of) >= 8 { // as many as can be asked for
-				continue
-			}
-			i, f.of = len(f.of), append(f.of, facet{name: name, counts: map[string]int{}})
-		}
-		for value, n := range counts {
-			f.of[i].counts[value] += n
-		}
-		f.of[i].others += k.others[name]
-	}
-}
-
-// text returns them as lists of one cluster have them: the most frequent value first.
-func (f *facets) text() string {
-	if len(f.of) == 0 {
-		return ""
-	}
-	slices.SortFunc(f.of, func(a, b facet) int { return strings.Compare(a.name, b.name) })
-	b, others := []byte(`,"facets":{`), []byte(nil)
-	for i, one := range f.of {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(rawjson.AppendString(b, one.name), ":{"...)
-		values := make([]string, 0, len(one.counts))
-		for v := range one.counts {
-			values = append(values, v)
-		}
-		slices.SortFunc(values, func(a, b string) int {
-			return cmp.Or(cmp.Compare(one.counts[b], one.counts[a]), strings.Compare(a, b))
-		})
-		for ; len(values) > mostValues; values = values[:len(values)-1] {
-			one.others += one.counts[values[len(values)-1]]
-		}
-		for j, v := range values {
-			if j > 0 {
-				b = append(b, ',')
-			}
-			b = strconv.AppendInt(append(rawjson.AppendString(b, v), ':'), int64(one.counts[v]), 10)
-		}
-		b = append(b, '}')
-		if one.others > 0 {
-			others = append(rawjson.AppendString(append(others, ','), one.name), ':')
-			others = strconv.AppendInt(others, int64(one.others), 10)
-		}
-	}
-	b = append(b, '}')
-	if len(others) > 0 {
-		b = append(append(append(b, `,"facetsOthers":{`...), others[1:]...), '}')
-	}
-	return string(b)
+	return f.Text()
 }

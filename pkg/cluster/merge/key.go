@@ -3,11 +3,12 @@ package merge
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"net/url"
 	"strconv"
 
+	"kapis.dev/ks-apiserver/pkg/cluster/merge/row"
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/rawjson"
 )
 
 const (
@@ -26,6 +27,8 @@ type keys struct {
 	facets       map[string]map[string]int
 	others       map[string]int
 	rows         []key
+	// items are objects of the rows, as they are in the answer, by their UIDs; nil for none.
+	items map[string]row.Item
 }
 
 // span is which rows of a cluster are asked for.
@@ -33,6 +36,26 @@ type span struct {
 	limit, offset, every int
 	cursor               *query.Cursor
 	facets               string
+	// objects is of how many of the first rows the objects are asked for, too.
+	objects int
+}
+
+// mostAhead bounds the objects of a cluster that are asked for together with its keys.
+const mostAhead = 20
+
+// ahead returns of how many of its first rows each cluster is asked for the objects at once: its share of the page, where that has a few
+// for each. Where a page has less than that, most clusters would send what is not on it.
+func (l *list) ahead() int {
+	n := 0
+	for i := range l.sources {
+		if l.outcome(i) == nil {
+			n++
+		}
+	}
+	if n == 0 || l.form.Table || l.order.cluster == 0 || l.limit < n || l.limit > n*mostAhead {
+		return 0
+	}
+	return (l.limit + n - 1) / n
 }
 
 // keys asks a cluster for rows. The error is an *outcome.
@@ -47,59 +70,68 @@ func (l *list) keys(ctx context.Context, source int, at span) (*keys, error) {
 	if at.every != 1 {
 		v.Set("every", strconv.Itoa(at.every))
 	}
-	v.Del("fields")
 	most := int64(maxHead + at.limit*maxRow)
+	if at.objects > 0 {
+		v.Set("objects", strconv.Itoa(at.objects))
+		identified(v)
+		most += maxItems
+	} else {
+		v.Del("fields")
+	}
 	if at.facets != "" {
 		v.Set("facets", at.facets)
 		most += maxFacets
 	}
 	l.expect(v, source)
-	text, err := l.sources[source].get(ctx, v, l.header, most)
+	var out *keys
+	err := l.sources[source].read(ctx, v, l.header, most, func(text string) (err error) {
+		out, err = l.readKeys(text, source, at)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	return l.readKeys(text, source, at)
+	return out, nil
 }
 
-// readKeys judges the rows of a cluster.
+// readKeys reads and validates the rows of a cluster, and the objects that came with them.
 func (l *list) readKeys(text string, source int, at span) (*keys, error) {
-	var in struct {
-		TotalItems   *int                             `json:"totalItems"`
-		Start        int                              `json:"start"`
-		Metadata     struct{ ResourceVersion string } `json:"metadata"`
-		Facets       map[string]map[string]int        `json:"facets"`
-		FacetsOthers map[string]int                   `json:"facetsOthers"`
-		Rows         *[][]string                      `json:"rows"`
-	}
-	if json.Unmarshal([]byte(text), &in) != nil {
-		return nil, faulty()
-	}
-	if in.Rows == nil { // a list that does not know this view
+	in, err := row.ParsePage(text, maxTotal, mostItems)
+	switch {
+	case err == nil && in.Rows == "": // a list that does not know this view
 		return nil, &outcome{reason: Unsupported}
-	}
-	out := &keys{start: in.Start, version: in.Metadata.ResourceVersion, facets: in.Facets, others: in.FacetsOthers}
-	if in.TotalItems == nil || *in.TotalItems < 0 || *in.TotalItems > maxTotal || in.Start < 0 || in.Start > *in.TotalItems ||
-		len(*in.Rows) > at.limit || len(*in.Rows) > *in.TotalItems-in.Start || !counts(in.Facets, in.FacetsOthers) ||
-		!isVersion(out.version) {
+	case err != nil || !isVersion(in.Version):
 		return nil, faulty()
 	}
-	out.total, out.rows = *in.TotalItems, make([]key, len(*in.Rows))
-	for i, r := range *in.Rows {
-		if len(r) != 5 {
+	out := &keys{total: in.Total, start: in.Start, version: in.Version, facets: in.Facets, others: in.Others}
+	out.rows = make([]key, 0, min(at.limit, in.Total-in.Start))
+	for all := rawjson.Array(in.Rows); all.Next(); {
+		r, ok := row.ParseKey(all.Value)
+		if !ok || len(out.rows) == at.limit || len(out.rows) == in.Total-in.Start {
 			return nil, faulty()
 		}
 		value, err := base64.RawStdEncoding.DecodeString(r[0])
-		out.rows[i] = key{value: string(value), namespace: r[1], name: r[2], uid: r[3], version: r[4], source: source}
-		this := &out.rows[i]
+		this := key{value: string(value), namespace: r[1], name: r[2], uid: r[3], version: r[4], source: source}
 		this.head = l.order.headOf(this.value)
-		switch {
+		switch n := len(out.rows); {
 		case err != nil, this.head < 0, len(value) > query.MaxKey, this.name == "", this.uid == "",
 			max(len(this.name), len(this.namespace), len(this.uid), len(this.version)) > maxName:
 			return nil, faulty()
-		case i > 0 && l.order.compare(&out.rows[i-1], this) >= 0: // out of order, or twice
+		case n > 0 && l.order.compare(&out.rows[n-1], &this) >= 0: // out of order, or twice
 			return nil, faulty()
-		case i == 0 && at.cursor != nil && !l.follows(at.cursor, this):
+		case n == 0 && at.cursor != nil && !l.follows(at.cursor, &this):
 			return nil, faulty()
+		}
+		out.rows = append(out.rows, this)
+	}
+	if at.objects == 0 || len(in.Items) == 0 { // a cluster of an older release sends none: they are asked for as before
+		return out, nil
+	}
+	l.holds(text)
+	out.items = make(map[string]row.Item, len(in.Items))
+	for _, o := range in.Items {
+		if err := l.take(o.Text, o.Identity, source, out.rows, out.items); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
@@ -112,21 +144,6 @@ func (l *list) follows(at *query.Cursor, r *key) bool {
 		c = -c
 	}
 	return c < 0 || c == 0 && !at.After
-}
-
-func counts(facets map[string]map[string]int, others map[string]int) bool {
-	all := []map[string]int{others}
-	for _, f := range facets {
-		all = append(all, f)
-	}
-	for _, f := range all {
-		for _, n := range f {
-			if n < 0 || n > maxTotal {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // isVersion reports whether a text is a resource version of Kubernetes.

@@ -53,6 +53,8 @@ type list struct {
 	// columns are those of each source's Table, and own is the index of this cluster, -1 for none.
 	columns []row.Columns
 	own     int
+	// texts is how many bytes of the sources' answers are kept by their objects.
+	texts int
 }
 
 // Answer answers a list. The error is a Status.
@@ -95,30 +97,48 @@ func (q *List) Answer(ctx context.Context, o *Options) (*Answer, error) {
 // errAgain says that a cluster has failed whose rows were used already.
 var errAgain = errors.New("a cluster has failed meanwhile")
 
-// each calls f for each source that is still in, all at once, and records why one is not any more. It reports whether one failed.
-func (l *list) each(ctx context.Context, f func(ctx context.Context, source int) error) (failed bool) {
+// each calls f for each source that is still in and of which in reports true, all at once, and records why one is not any more. It reports
+// whether one failed.
+func (l *list) each(ctx context.Context, in func(source int) bool, f func(ctx context.Context, source int) error) (failed bool) {
 	var wait sync.WaitGroup
 	var any atomic.Bool
+	call := func(i int) {
+		var o *outcome
+		switch err := guarded(&l.sources[i], func() error { return f(ctx, i) }); {
+		case err == nil:
+			return
+		case !errors.As(err, &o):
+			o = &outcome{reason: Faulty}
+		}
+		any.Store(true)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.out[i] = o
+	}
+	last := -1 // is called here, which would only wait otherwise
 	for i := range l.sources {
-		if l.outcome(i) != nil {
+		if l.outcome(i) != nil || !in(i) {
 			continue
 		}
-		wait.Go(func() {
-			var o *outcome
-			switch err := f(ctx, i); {
-			case err == nil:
-				return
-			case !errors.As(err, &o):
-				o = &outcome{reason: Faulty}
-			}
-			any.Store(true)
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.out[i] = o
-		})
+		if before := last; before >= 0 {
+			wait.Go(func() { call(before) })
+		}
+		last = i
+	}
+	if last >= 0 {
+		call(last)
 	}
 	wait.Wait()
 	return any.Load()
+}
+
+func allSources(int) bool { return true }
+
+// holds counts the text of an answer that has objects: these are parts of it.
+func (l *list) holds(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.texts += len(text)
 }
 
 func (l *list) outcome(source int) *outcome {
@@ -132,10 +152,10 @@ type found struct {
 	total  int
 	more   bool
 	rows   []key
-	items  []string
+	items  []row.Item
 	of     []*keys // what each source said first, nil where it is missing
 	seen   versions
-	facets facets
+	facets row.Facets
 	// columns are those of a Table.
 	columns string
 }
@@ -159,7 +179,7 @@ func (l *list) page(ctx context.Context, from *position) (*found, error) {
 			left += k.total - k.start
 			rows[i] = k.rows
 			p.seen.set(&l.sources[i], k.version)
-			p.facets.add(k)
+			p.facets.Add(k.facets, k.others)
 		}
 	}
 	p.rows = merge(&l.order, rows, skip, l.limit)
@@ -174,12 +194,16 @@ func (l *list) find(ctx context.Context, from *position, p *found) (skip int, er
 	case l.Options.page < 1 || l.limit == 0:
 		return 0, l.first(ctx, p, func(int) span { return span{every: 1} })
 	case from != nil:
+		ahead := l.ahead()
 		return 0, l.first(ctx, p, func(i int) span {
-			return span{limit: l.limit, every: 1, cursor: l.order.seek(from, l.sources[i].Name)}
+			return span{limit: l.limit, every: 1, cursor: l.order.seek(from, l.sources[i].Name), objects: ahead}
 		})
+	case offset == 0:
+		ahead := l.ahead()
+		return 0, l.first(ctx, p, func(int) span { return span{limit: l.limit, every: 1, objects: ahead} })
 	case offset/l.limit != l.Options.page-1 || offset > maxTotal: // no list has so many
 		return 0, l.first(ctx, p, func(int) span { return span{every: 1} })
-	case offset+l.limit <= samples || offset == 0:
+	case offset+l.limit <= samples:
 		return offset, l.first(ctx, p, func(int) span { return span{limit: offset + l.limit, every: 1} })
 	}
 	return 0, l.atOffset(ctx, offset, p)
@@ -187,7 +211,7 @@ func (l *list) find(ctx context.Context, from *position, p *found) (skip int, er
 
 // first asks each cluster for the first rows, with all that an answer has but objects.
 func (l *list) first(ctx context.Context, p *found, at func(source int) span) error {
-	l.each(ctx, func(ctx context.Context, i int) error {
+	l.each(ctx, allSources, func(ctx context.Context, i int) error {
 		s := at(i)
 		s.facets = l.facets
 		k, err := l.keys(ctx, i, s)
@@ -224,11 +248,8 @@ func (l *list) atOffset(ctx context.Context, offset int, p *found) error {
 			break
 		}
 		clear(of)
-		failed := l.each(ctx, func(ctx context.Context, i int) error {
+		failed := l.each(ctx, func(i int) bool { return at[i].low < at[i].high }, func(ctx context.Context, i int) error {
 			width := at[i].high - at[i].low
-			if width <= 0 {
-				return nil
-			}
 			every[i] = (width + samples - 1) / samples
 			k, err := l.keys(ctx, i, span{limit: (width + every[i] - 1) / every[i], offset: at[i].low, every: every[i]})
 			if err == nil {
@@ -240,7 +261,7 @@ func (l *list) atOffset(ctx context.Context, offset int, p *found) error {
 			return errAgain
 		}
 	}
-	failed := l.each(ctx, func(ctx context.Context, i int) error {
+	failed := l.each(ctx, allSources, func(ctx context.Context, i int) error {
 		k, err := l.keys(ctx, i, span{limit: l.limit, offset: at[i].low, every: 1})
 		if err == nil {
 			p.of[i].rows, p.of[i].start = k.rows, k.start
@@ -264,12 +285,16 @@ func (l *list) objects(ctx context.Context, p *found) error {
 	for _, r := range p.rows {
 		of[r.source] = append(of[r.source], r)
 	}
-	got := make([]map[string]string, len(l.sources))
-	failed := l.each(ctx, func(ctx context.Context, i int) (err error) {
-		if len(of[i]) > 0 {
-			got[i], err = l.fetch(ctx, i, of[i])
+	for i, rows := range of {
+		if len(rows) == 0 {
+			continue
 		}
-		return err
+		if of[i] = p.of[i].unknown(rows); p.of[i].items == nil {
+			p.of[i].items = make(map[string]row.Item, len(rows))
+		}
+	}
+	failed := l.each(ctx, func(i int) bool { return len(of[i]) > 0 }, func(ctx context.Context, i int) error {
+		return l.fetch(ctx, i, of[i], p.of[i].items)
 	})
 	if failed {
 		return errAgain
@@ -277,16 +302,16 @@ func (l *list) objects(ctx context.Context, p *found) error {
 	bytes, shown := 0, row.Common(l.columns, l.own)
 	p.columns = shown.Shown()
 	for _, r := range p.rows {
-		item := got[r.source][r.uid]
-		if item == "" {
+		item := p.of[r.source].items[r.uid]
+		if item.Len() == 0 {
 			continue // gone meanwhile
 		}
-		if bytes += len(item); bytes > mostBytes {
+		if bytes += item.Len(); bytes > mostBytes {
 			return status.Errorf(http.StatusRequestEntityTooLarge,
 				"the page has more than %d bytes: ask for a shorter one with limit, or for parts of objects with fields", mostBytes)
 		}
 		if l.form.Table {
-			item = l.columns[r.source].As(shown, item)
+			item = item.In(l.columns[r.source], shown)
 		}
 		p.items = append(p.items, item)
 	}

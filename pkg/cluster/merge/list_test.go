@@ -59,6 +59,8 @@ type member struct {
 	columns string
 	asked   atomic.Int64
 	bytes   atomic.Int64
+	// older says that objects never come with their keys.
+	older bool
 	// answer answers in its place, where it is not nil and returns true.
 	answer func(v url.Values, w http.ResponseWriter) bool
 }
@@ -142,6 +144,9 @@ func (m *member) serve(w http.ResponseWriter, v url.Values, h http.Header) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if v.Get("view") == "keys" {
+		if n, _ := strconv.Atoi(v.Get("objects")); n > 0 && !m.older {
+			out["items"] = raws(items[:min(n, len(items))])
+		}
 		raw, _ := json.Marshal(out)
 		m.bytes.Add(int64(len(raw)))
 		_, _ = w.Write(raw)
@@ -160,6 +165,13 @@ func (m *member) serve(w http.ResponseWriter, v url.Values, h http.Header) {
 	}
 	n, _ := fmt.Fprintf(w, `{"totalItems":%d,"items":[%s]}`, len(all), strings.Join(items, ","))
 	m.bytes.Add(int64(n))
+}
+
+func raws(items []string) (out []json.RawMessage) {
+	for _, i := range items {
+		out = append(out, json.RawMessage(i))
+	}
+	return out
 }
 
 // source asks the member.
@@ -230,13 +242,26 @@ func ask(t *testing.T, all []merge.Source, values url.Values) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := httptest.NewRecorder()
-	a.Respond(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	w := respond(t, a)
 	out := &answer{header: w.Header(), code: w.Code}
 	if err := json.Unmarshal(w.Body.Bytes(), out); err != nil {
 		t.Fatalf("%v: %v: %s", values, err, w.Body)
 	}
 	return out, nil
+}
+
+// respond writes an answer as it is sent.
+func respond(t *testing.T, a *merge.Answer) *httptest.ResponseRecorder {
+	t.Helper()
+	w, d := httptest.NewRecorder(), a.Render()
+	if d.Begin(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)) {
+		t.Error("the client has the answer, which it did not say")
+	}
+	d.Write(func(s string) { _, _ = w.WriteString(s) })
+	if int64(w.Body.Len()) != d.Length() {
+		t.Errorf("the answer has %d bytes, and is said to have %d", w.Body.Len(), d.Length())
+	}
+	return w
 }
 
 func must(t *testing.T, all []merge.Source, values url.Values) *answer {
@@ -545,6 +570,7 @@ func TestANextIsOfOneQuery(t *testing.T) {
 // F34: one of the page that is gone meanwhile is left out, and one that moved is found.
 func TestChangesBetweenTheRounds(t *testing.T) {
 	m := random(rand.New(rand.NewPCG(11, 1)), 1, 60)[0]
+	m.older = true // else there is one round
 	all := []merge.Source{m.source()}
 	before := must(t, all, url.Values{"limit": {"5"}})
 	gone := before.Items[2].Metadata.UID
@@ -577,8 +603,7 @@ func TestATableOverClusters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := httptest.NewRecorder()
-	a.Respond(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	w := respond(t, a)
 	var table struct {
 		ColumnDefinitions []struct{ Name string }
 		Rows              []struct {
@@ -612,5 +637,17 @@ func TestABrokenLink(t *testing.T) {
 	a := must(t, []merge.Source{m.source(), broken}, nil)
 	if len(a.Clusters.Missing) != 1 || a.Clusters.Missing[0].Reason != merge.Unreachable {
 		t.Errorf("%+v", a.Clusters)
+	}
+}
+
+// F17, F38: whatever reading the answer of one cluster comes to, it ends no other answer, and no server.
+func TestAPanicIsOfOneCluster(t *testing.T) {
+	m := random(rand.New(rand.NewPCG(11, 1)), 1, 60)[0]
+	for _, name := range []string{"aa", "zz"} { // the last one is asked by who asks for the list
+		panics := merge.Source{Name: name, Ask: func(context.Context, url.Values, http.Header) (*http.Response, error) { panic("no") }}
+		a := must(t, []merge.Source{m.source(), panics}, nil)
+		if of := a.Clusters.Missing; len(of) != 1 || of[0].Name != name || of[0].Reason != merge.Faulty || a.TotalItems != len(m.objects) {
+			t.Errorf("%+v, %d in all", a.Clusters, a.TotalItems)
+		}
 	}
 }

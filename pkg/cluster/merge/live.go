@@ -141,7 +141,7 @@ func (l *Live) message(a *Answer, whole bool) string {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(b, item...)
+			b = item.AppendTo(b)
 		}
 		return string(append(b, "]}"...))
 	}
@@ -166,9 +166,9 @@ func (l *Live) message(a *Answer, whole bool) string {
 	for i, key := range now {
 		switch old := slices.Index(before, key); {
 		case old < 0:
-			change("ADDED", a.items[i])
+			change("ADDED", a.items[i].String())
 		case l.last.items[old] != a.items[i]:
-			change("MODIFIED", a.items[i])
+			change("MODIFIED", a.items[i].String())
 		}
 	}
 	for i, key := range before {
@@ -181,7 +181,7 @@ func (l *Live) message(a *Answer, whole bool) string {
 
 // identity returns the members that identify an item that has left the page.
 func (a *Answer) identity(i int) string {
-	metadata := rawjson.Get(a.form.Object(a.items[i]), "metadata")
+	metadata := rawjson.Get(a.form.Object(a.items[i].String()), "metadata")
 	b := []byte(`{"metadata":{"annotations":{`)
 	cluster := rawjson.GetText(rawjson.Get(metadata, "annotations"), AnnotationCluster)
 	b = rawjson.AppendString(append(rawjson.AppendString(b, AnnotationCluster), ':'), cluster)
@@ -195,11 +195,12 @@ func (a *Answer) identity(i int) string {
 	return string(append(b, "}}"...))
 }
 
-// itemKeys returns the cluster and the UID of each item: what a live page tells them apart by.
+// itemKeys returns the cluster and the UID of each item: what a live page tells them apart by. No name of a cluster has a slash, so that no
+// UID of one cluster, whatever that says, makes the key of an item of another one.
 func (a *Answer) itemKeys() []string {
 	out := make([]string, len(a.items))
 	for i, item := range a.items {
-		metadata := rawjson.Get(a.form.Object(item), "metadata")
+		metadata := rawjson.Get(a.form.Object(item.String()), "metadata")
 		out[i] = rawjson.Text(rawjson.Get(rawjson.Get(metadata, "annotations"), AnnotationCluster)) + "/" + rawjson.GetText(metadata, "uid")
 	}
 	return out

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -76,8 +77,21 @@ func (o *Options) AsTable() {
 	}
 }
 
+// Table reports whether the answer is a Table.
+func (o *Options) Table() bool { return o.form.Table }
+
 // Live reports whether the page is to be kept up to date.
 func (o *Options) Live() bool { return o.live }
+
+// Timeout returns how long a cluster has to answer.
+func (o *Options) Timeout() time.Duration { return o.timeout }
+
+// After returns the options for who has spent some of the clusters' time already.
+func (o *Options) After(spent time.Duration) *Options {
+	out := *o
+	out.timeout = max(o.timeout-spent, minTimeout/2)
+	return &out
+}
 
 // take returns a parameter, and leaves it out of what clusters are asked.
 func (o *Options) take(name string) string {
@@ -189,16 +203,15 @@ func (o *Options) parameters(more ...string) url.Values {
 
 // sum returns a text that is equal for questions over the same rows in the same order.
 func (o *Options) sum(path string) string {
-	v := o.parameters("clusters", strings.Join(o.Clusters, ","))
+	v := o.parameters()
 	for _, shape := range []string{"fields", "memberTimeout", "managedFields", "includeObject"} {
 		v.Del(shape)
 	}
+	selector := ""
 	if o.Selector != nil {
-		v.Set("clusterSelector", o.Selector.String())
+		selector = o.Selector.String()
 	}
-	if o.order.cluster >= 0 {
-		v.Set("clusterKey", string(rune('0'+o.order.cluster)))
-	}
-	d := sha256.Sum256([]byte(path + "?" + v.Encode()))
+	// Parameters are escaped where they are joined, and a selector that is not as another one reads differently.
+	d := sha256.Sum256(appendParts(appendParts(nil, path, v.Encode(), selector, strconv.Itoa(o.order.cluster)), o.Clusters...))
 	return base64.RawURLEncoding.EncodeToString(d[:12])
 }

@@ -6,48 +6,9 @@ import (
 	"encoding/json"
 	"strings"
 
+	"kapis.dev/ks-apiserver/pkg/cluster/merge/row"
 	"kapis.dev/ks-apiserver/pkg/query"
 )
-
-// The classes of sort values in a key, as pkg/resource/plan writes them.
-const (
-	classMissing = iota
-	classNumber
-	classTime
-	classText
-	classes
-)
-
-// skipValues returns how many bytes the first n sort values of a key have, -1 where it has none so many.
-func skipValues(key string, n int) int {
-	at := 0
-	for range n {
-		if at >= len(key) || key[at] >= classes {
-			return -1
-		}
-		switch key[at] {
-		case classMissing:
-			at++
-		case classNumber, classTime:
-			at += 9
-		case classText:
-			for at++; ; {
-				zero := strings.IndexByte(key[min(at, len(key)):], 0)
-				if zero < 0 {
-					return -1
-				}
-				at += zero + 2
-				if at <= len(key) && key[at-1] == 1 {
-					break
-				}
-			}
-		}
-		if at > len(key) {
-			return -1
-		}
-	}
-	return at
-}
 
 // key is an object of a cluster, as far as its place in the order and its version.
 type key struct {
@@ -65,7 +26,7 @@ type order struct {
 	names   []string
 }
 
-// compare orders rows as they are read. No two rows of answers that were judged are equal.
+// compare orders rows as they are read. No two rows of validated answers are equal.
 func (o *order) compare(a, b *key) int {
 	c := strings.Compare(a.value[:a.head], b.value[:b.head])
 	if c == 0 && o.cluster >= 0 && a.source != b.source {
@@ -89,7 +50,7 @@ func (o *order) headOf(key string) int {
 	if o.cluster < 0 {
 		return len(key)
 	}
-	return skipValues(key, o.cluster)
+	return row.SkipValues(key, o.cluster)
 }
 
 // position is after which row a page begins: what `next` has.
@@ -137,7 +98,7 @@ func (o *order) seek(p *position, cluster string) *query.Cursor {
 		return own
 	}
 	// All rows with the same values before the cluster come, or none.
-	head := string(p.Key[:max(0, skipValues(string(p.Key), o.cluster))])
+	head := string(p.Key[:max(0, row.SkipValues(string(p.Key), o.cluster))])
 	if later != o.ascending { // the end of those rows, not their beginning
 		head += "\xff"
 	}

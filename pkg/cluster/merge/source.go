@@ -1,20 +1,24 @@
 package merge
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"slices"
 	"time"
+	"unsafe"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 
-	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
@@ -23,8 +27,8 @@ const (
 	maxSources = 512
 	// maxError bounds the answer of a cluster that is an error.
 	maxError = 64 << 10
-	// maxDepth bounds how deeply an answer is nested.
-	maxDepth = 100
+	// mostAtOnce bounds the room that is made for an answer because its cluster says how long it will be.
+	mostAtOnce = 1 << 20
 )
 
 // Source is a cluster that may be asked, as the caller of one request.
@@ -77,32 +81,112 @@ func (o *outcome) Error() string {
 
 func faulty() error { return &outcome{reason: Faulty} }
 
-// get returns the answer of the cluster to parameters: valid JSON of at most so many bytes. The error is an *outcome.
-func (s *Source) get(ctx context.Context, parameters url.Values, header http.Header, most int64) (string, error) {
+// guarded returns what f returns; where it panics, the cluster is faulty whose answer it reads, and nothing else ends by that.
+func guarded(s *Source, f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			klog.ErrorS(nil, "panic in reading the answer of a cluster", "cluster", s.Name, "panic", p, "stack", string(debug.Stack()))
+			err = faulty()
+		}
+	}()
+	return f()
+}
+
+// read has f read the answer of the cluster to parameters: at most so many bytes, which say that they are JSON. The error is an *outcome.
+func (s *Source) read(ctx context.Context, parameters url.Values, header http.Header, most int64, f func(text string) error) error {
 	resp, err := s.Ask(ctx, parameters, header)
 	if err != nil {
-		return "", unanswered(ctx)
+		return failed(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return "", refused(resp)
+		return refused(resp)
 	}
 	if !isJSON(resp.Header) {
-		return "", faulty()
+		return faulty()
 	}
-	text, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
-	switch {
-	case err != nil:
-		return "", unanswered(ctx)
-	case int64(len(text)) > most || !rawjson.Valid(string(text), maxDepth):
-		return "", faulty()
+	text, err := Text(resp, most)
+	if err != nil {
+		return unanswered(ctx)
 	}
-	return string(text), nil
+	if int64(len(text)) > most {
+		return faulty()
+	}
+	if err := f(text); err != nil {
+		return err
+	}
+	if End(resp) != nil {
+		return unanswered(ctx)
+	}
+	return nil
+}
+
+// TextBody is the body of an answer whose text is had as a whole, in the place of what Read would return.
+type TextBody interface {
+	io.ReadCloser
+	// Text returns the text, of which more than most bytes are of no use, and End what the function End does.
+	Text(most int64) (string, error)
+	End() error
+}
+
+// Text returns the text of an answer; of one that has more than most bytes, one byte more than that. Where its length was said, it is not
+// copied, and its end is not waited for: End does.
+func Text(resp *http.Response, most int64) (string, error) {
+	if b, ok := resp.Body.(TextBody); ok {
+		return b.Text(most)
+	}
+	body := io.LimitReader(resp.Body, most+1)
+	text := make([]byte, 0, min(max(resp.ContentLength, 0), most, mostAtOnce)+1) // and a byte for reading the end
+	for {
+		n, err := body.Read(text[len(text):cap(text)])
+		switch text = text[:len(text)+n]; {
+		case len(text) > 0 && int64(len(text)) == resp.ContentLength && (err == nil || errors.Is(err, io.EOF)):
+			return unsafe.String(unsafe.SliceData(text), len(text)), nil // nothing writes to it any more
+		case errors.Is(err, io.EOF): // there is room left, which would stay with the text
+			return string(text), nil
+		case err != nil:
+			return "", fmt.Errorf("read an answer: %w", err)
+		case len(text) == cap(text):
+			text = slices.Grow(text, len(text)+bytes.MinRead)
+		}
+	}
+}
+
+var errNoEnd = errors.New("the answer does not end where it is said to")
+
+// End returns an error unless an answer ends after what Text has read of it. Its end comes soon after the rest: who reads the text first
+// does not wait for it.
+func End(resp *http.Response) error {
+	if b, ok := resp.Body.(TextBody); ok {
+		return b.End()
+	}
+	var more [1]byte
+	for {
+		switch n, err := resp.Body.Read(more[:]); {
+		case n > 0:
+			return errNoEnd
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read the end of an answer: %w", err)
+		}
+	}
 }
 
 func isJSON(h http.Header) bool {
 	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	return err == nil && media == "application/json" && h.Get("Content-Encoding") == ""
+}
+
+// failed is the outcome of a cluster that could not be asked. A Status says why.
+func failed(ctx context.Context, err error) error {
+	var api *apierrors.StatusError
+	if ctx.Err() != nil || !errors.As(err, &api) {
+		return unanswered(ctx)
+	}
+	o := &outcome{reason: Faulty}
+	o.judge(int(api.ErrStatus.Code), api.ErrStatus.Reason)
+	return o
 }
 
 // unanswered is the outcome of a cluster that did not answer to the end.
@@ -129,7 +213,13 @@ func refused(resp *http.Response) error {
 			o.status.ErrStatus.Details = &metav1.StatusDetails{Causes: said.Details.Causes[:min(len(said.Details.Causes), 8)]}
 		}
 	}
-	switch resp.StatusCode {
+	o.judge(resp.StatusCode, said.Reason)
+	return o
+}
+
+// judge classifies a cluster by the code and the reason of its error.
+func (o *outcome) judge(code int, why metav1.StatusReason) {
+	switch code {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNetworkAuthenticationRequired:
 		o.reason, o.refused = "", true
 	case http.StatusNotFound:
@@ -140,13 +230,12 @@ func refused(resp *http.Response) error {
 		o.reason = NotReady
 	case http.StatusServiceUnavailable:
 		o.reason = NotReady
-		if said.Reason == "ClusterUnreachable" {
+		if why == "ClusterUnreachable" {
 			o.reason = Unreachable
 		}
 	case http.StatusGatewayTimeout:
 		o.reason = Timeout
 	}
-	return o
 }
 
 // invalid reports whether a cluster found fault with a parameter that is the client's own.

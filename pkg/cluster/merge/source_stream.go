@@ -56,7 +56,7 @@ func (f *follower) run(ctx context.Context) {
 	pause := minPause
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := f.stream(ctx)
+		err := guarded(f.source, func() error { return f.stream(ctx) })
 		if ctx.Err() != nil {
 			return
 		}
@@ -87,7 +87,7 @@ func (f *follower) send(ctx context.Context, m message) bool {
 	}
 }
 
-// errExpired says that the stream has to begin anew.
+// errExpired says that the stream has to begin again.
 var errExpired = errors.New("the changes since the version are not known any more")
 
 // stream follows the cluster as long as one stream lasts. The error is an *outcome, or nil where it may go on at once.
@@ -159,7 +159,7 @@ func (f *follower) event(ctx context.Context, e eventstream.Event) error {
 	}
 	m := message{version: e.ID}
 	if e.Data != "" {
-		if !rawjson.Valid(e.Data, maxDepth) {
+		if !rawjson.Valid(e.Data, row.MaxDepth) {
 			return faulty()
 		}
 		typ, err := row.Only(e.Data, "type")
@@ -170,7 +170,7 @@ func (f *follower) event(ctx context.Context, e eventstream.Event) error {
 		if err != nil {
 			return err
 		}
-		m.kind = kindOf(object)
+		m.kind = row.KindOf(object)
 		switch m.typ = rawjson.Text(typ); m.typ {
 		case "ADDED", "MODIFIED", "DELETED":
 			var of row.Columns
@@ -200,14 +200,4 @@ func (f *follower) event(ctx context.Context, e eventstream.Event) error {
 		f.version = m.version
 	}
 	return nil
-}
-
-// kindOf returns the kind of an object as the members that say it; "" for what is none.
-func kindOf(object string) string {
-	kind, version := rawjson.GetText(object, "kind"), rawjson.GetText(object, "apiVersion")
-	if kind == "" || version == "" || max(len(kind), len(version)) > maxName {
-		return ""
-	}
-	b := rawjson.AppendString([]byte(`"kind":`), kind)
-	return string(append(rawjson.AppendString(append(b, `,"apiVersion":`...), version), ','))
 }

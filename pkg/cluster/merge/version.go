@@ -17,9 +17,18 @@ const sumSize = 6
 type versions map[[sumSize]byte]uint64
 
 func sumOf(s *Source) (out [sumSize]byte) {
-	d := sha256.Sum256([]byte(strconv.Itoa(len(s.Name)) + s.Name + s.UID))
+	d := sha256.Sum256(appendParts(nil, s.Name, s.UID))
 	copy(out[:], d[:])
 	return out
+}
+
+// appendParts appends texts with their number and lengths, so that no other texts, and no others before or after them, make the same.
+func appendParts(dst []byte, parts ...string) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(parts)))
+	for _, s := range parts {
+		dst = append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+	}
+	return dst
 }
 
 // of returns the version of a cluster, "" where there is none.

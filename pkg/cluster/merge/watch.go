@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// beatEvery is how often a watch says up to which versions everything was sent, and looks which clusters there are.
+	// beatEvery is how often a watch sends a bookmark, and checks which clusters there are.
 	beatEvery = 5 * time.Second
 	// minLifetime is the shortest time of a watch without timeoutSeconds; the longest is twice that.
 	minLifetime = 30 * time.Minute
@@ -34,9 +34,9 @@ const annotationInitialEnd = "k8s.io/initial-events-end"
 
 // The annotations of bookmarks, each with names of clusters.
 const (
-	// AnnotationMissing names those that can't be followed at the moment: of what happens there nothing is sent until they are back.
+	// AnnotationMissing names the clusters that can't be watched at the moment. Their changes are sent when they are back.
 	AnnotationMissing = "kapis.dev/clusters-missing"
-	// AnnotationResetBegins and AnnotationResetEnds are around the objects of a cluster that is sent anew.
+	// AnnotationResetBegins and AnnotationResetEnds mark the begin and the end of the objects of a cluster that are all sent again.
 	AnnotationResetBegins = "kapis.dev/cluster-reset-begins"
 	AnnotationResetEnds   = "kapis.dev/cluster-reset-ends"
 )
@@ -54,11 +54,11 @@ type Watch struct {
 	versions versions
 	reset    bool
 	lifetime time.Duration
-	// initial says that the objects that there are come first, and marked until when the bookmark after them waits for clusters; the zero
-	// time for one that is not due.
+	// initial says that the watch begins with the existing objects. marked is until when the bookmark after them waits for clusters; zero if
+	// no such bookmark is due.
 	initial bool
 	marked  time.Time
-	// fromNow says that nothing is sent of what there is: the versions have to be found first.
+	// fromNow says that only changes from now on are sent, so that the present versions have to be found first.
 	fromNow bool
 
 	messages chan message
@@ -69,11 +69,11 @@ type Watch struct {
 	columns  row.Columns
 }
 
-// followed is a cluster whose stream is read.
+// followed is a cluster whose watch is read.
 type followed struct {
 	source *Source
 	cancel context.CancelFunc
-	// lost says that there is nothing of it at the moment; resets that it is being sent anew; told that all it had at first was sent.
+	// lost says that its watch is interrupted; resets that its objects are being sent again; told that all initial objects were sent.
 	lost   bool
 	resets bool
 	told   bool
@@ -125,12 +125,12 @@ func (q *List) Watch(o *Options, after string) (*Watch, error) {
 	return w, nil
 }
 
-// ofWatches are the parameters of watches that clusters do not get as they are, or lists have no use for.
+// ofWatches are the parameters of watches that are changed for clusters, or that lists don't have.
 var ofWatches = [...]string{"timeoutSeconds", "partialReset", "allowWatchBookmarks", "watch", "sortBy", "ascending", "sendInitialEvents",
 	"resourceVersionMatch"}
 
-// parseInitial reads whether the watch begins with the objects that there are, as in one cluster (metav1.ListOptions). A client that has
-// had events goes on after them.
+// parseInitial reads whether the watch begins with the existing objects, as in one cluster (metav1.ListOptions). A client that continues
+// an earlier watch gets what came after its last event.
 func (w *Watch) parseInitial(version, after string) error {
 	send, match := w.values.Get("sendInitialEvents"), w.values.Get("resourceVersionMatch")
 	switch {
@@ -149,7 +149,7 @@ func (w *Watch) parseInitial(version, after string) error {
 	return nil
 }
 
-// Versions returns what lists the versions that a watch begins at, which sends nothing of what there is; nil where it needs none.
+// Versions returns the list whose versions a watch from now on begins at; nil for a watch that needs none.
 func (w *Watch) Versions() *Options {
 	if !w.fromNow {
 		return nil
@@ -227,7 +227,7 @@ func (w *Watch) Stream(ctx context.Context, out *stream.Writer) {
 	}
 }
 
-// refresh follows clusters that have come, and no longer those that have gone.
+// refresh begins to watch clusters that have come, and stops for those that have gone.
 func (w *Watch) refresh(ctx context.Context) error {
 	now, err := w.Clusters(ctx)
 	if err != nil {
@@ -267,7 +267,7 @@ func (w *Watch) follow(ctx context.Context, s *Source) {
 	})
 }
 
-// handle sends what a message says. The error ends the watch.
+// handle sends the events of a message. Its error ends the watch.
 func (w *Watch) handle(_ context.Context, m message, out *stream.Writer) error {
 	f := w.follows[m.source.Name]
 	if f == nil || f.source != m.source {
@@ -347,8 +347,8 @@ func (w *Watch) markInitial(out *stream.Writer) {
 	w.bookmark(out, annotationInitialEnd, "true")
 }
 
-// bookmark says up to which versions everything was sent, which clusters are lost, and, with a key, something of one of them. One that says
-// what the last one said is not sent.
+// bookmark sends a bookmark: up to which versions everything was sent, which clusters are lost, and with a key an annotation about one of
+// them. One that equals the last one is not sent.
 func (w *Watch) bookmark(out *stream.Writer, key, value string) {
 	var lost []string
 	for _, name := range slices.Sorted(maps.Keys(w.follows)) {

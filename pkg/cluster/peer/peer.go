@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -22,9 +21,12 @@ import (
 const (
 	// Path is where replicas dial each other.
 	Path = "/fleet/replicas"
-	// leastPause and mostPause are between two attempts to reach a replica, and dialTimeout bounds one.
-	leastPause, mostPause, dialTimeout = 200 * time.Millisecond, 5 * time.Second, 5 * time.Second
+	// dialTimeout bounds an attempt to reach a replica.
+	dialTimeout = 5 * time.Second
 )
+
+// redial is how other replicas are dialled.
+var redial = link.Redial{Least: 200 * time.Millisecond, Most: 5 * time.Second, Jitter: true}
 
 // Options are what a Peers works with.
 type Options struct {
@@ -152,24 +154,11 @@ func (p *Peers) follow(ctx context.Context, others map[string]string, running ma
 
 // keep keeps a connection to a replica.
 func (p *Peers) keep(ctx context.Context, id, address string) {
-	for pause, told := leastPause, ""; ctx.Err() == nil; pause = min(2*pause, mostPause) {
-		begun := time.Now()
-		err := p.connect(ctx, id, address)
-		if ctx.Err() != nil {
-			return
-		}
-		if time.Since(begun) > mostPause {
-			pause = leastPause
-		}
-		if err != nil && err.Error() != told {
-			told = err.Error()
+	redial.Keep(ctx, func() error { return p.connect(ctx, id, address) }, func(err error, news bool) {
+		if news {
 			klog.ErrorS(err, "Another replica of this hub is not reached; it is tried again", "replica", id, "address", address)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(mathrand.N(pause) + time.Millisecond): //nolint:gosec // jitter is no secret
-		}
-	}
+	})
 }
 
 // connect connects to a replica, and follows what is linked to it until that ends.

@@ -81,14 +81,9 @@ func newReplica(t *testing.T, a *linktest.Authority, l peer.Leases) *replica {
 // join links the member to the replica, which has told it all.
 func (r *replica) join(t *testing.T, a *linktest.Authority, h http.HandlerFunc) (end context.CancelFunc) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	hub, member := linktest.Pair(t)
-	go func() { _ = (&link.Handler{Identity: a.Member(t, uid), Handler: h}).Serve(ctx, member, 0) }()
-	opened := make(chan struct{})
-	go func() { _ = r.Serve(t.Context(), hub, uid, func() { close(opened) }) }()
-	<-opened
+	end = a.Link(t, r, uid, h)
 	r.ByUID(uid).SetSynced(true, nil)
-	return cancel
+	return end
 }
 
 func eventually(t *testing.T, what string, is func() bool) {

@@ -98,7 +98,7 @@ func merged(known map[string]cluster.State, said []cluster.State) map[string]clu
 	return out
 }
 
-// sender returns what sends requests to members by the replica at the other end.
+// sender returns the transport of requests to members through the replica at the other end.
 func sender(l *link.Link) func(uid string, r *http.Request) (*http.Response, error) {
 	return func(uid string, r *http.Request) (*http.Response, error) {
 		out := r.Clone(r.Context())

@@ -46,7 +46,7 @@ func newServer(o Options, id string) *server {
 	}}
 }
 
-// ServeHTTP makes a connection of the request. Who has sent it proves within that to be a replica of this hub. A slot is held until then.
+// ServeHTTP makes a connection of the request. Its sender proves within that to be a replica of this hub. A slot is held until then.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.slots <- struct{}{}:

@@ -5,7 +5,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,13 +15,13 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/controller/enqueue"
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
@@ -34,14 +33,15 @@ const (
 	resync = 5 * time.Minute
 )
 
-// Setup adds the controller to mgr. The Cluster has the name host, and its status gets the version kubeSphereVersion.
-func Setup(_ context.Context, mgr manager.Manager, host, kubeSphereVersion string) error {
+// Setup adds the controller to mgr. The Cluster has the name host, and its status gets the version kubeSphereVersion and which optional
+// parts are on.
+func Setup(_ context.Context, mgr manager.Manager, host, kubeSphereVersion string, configz map[string]bool) error {
 	d, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return fmt.Errorf("make a discovery client: %w", err)
 	}
 	r := &Reconciler{
-		Client: mgr.GetClient(), Host: host, KubeSphereVersion: kubeSphereVersion, Now: time.Now,
+		Client: mgr.GetClient(), Host: host, KubeSphereVersion: kubeSphereVersion, Configz: configz, Now: time.Now,
 		KubernetesVersion: func() (string, error) {
 			v, err := d.ServerVersion()
 			if err != nil {
@@ -54,7 +54,7 @@ func Setup(_ context.Context, mgr manager.Manager, host, kubeSphereVersion strin
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: host}}}
 	})
 	system := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == metav1.NamespaceSystem })
-	comesOrGoes := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+	comesOrGoes := enqueue.OnComingOrGoing(nil)
 	return builder.ControllerManagedBy(mgr).Named(Name).
 		Watches(&clusterv1alpha1.Cluster{}, toHost).
 		WatchesMetadata(&corev1.Namespace{}, toHost, builder.WithPredicates(system, comesOrGoes)).
@@ -69,6 +69,8 @@ type Reconciler struct {
 	Host string
 	// KubeSphereVersion is the version of the API that this software provides, such as "v4.1.3".
 	KubeSphereVersion string
+	// Configz is which optional parts are on.
+	Configz map[string]bool
 	// KubernetesVersion returns the version of kube-apiserver.
 	KubernetesVersion func() (string, error)
 	// Now is the clock.
@@ -164,14 +166,14 @@ func (r *Reconciler) observe(ctx context.Context, s *clusterv1alpha1.ClusterStat
 			}
 		}
 	}))
+	s.SetConfigz(r.Configz)
 	r.ready(s)
 	return nil
 }
 
 // ready sets the condition that the host accepts requests: it is this server.
 func (r *Reconciler) ready(s *clusterv1alpha1.ClusterStatus) {
-	i := slices.IndexFunc(s.Conditions, func(c clusterv1alpha1.ClusterCondition) bool { return c.Type == clusterv1alpha1.ClusterReady })
-	if i >= 0 && s.Conditions[i].Status == corev1.ConditionTrue {
+	if s.IsTrue(clusterv1alpha1.ClusterReady) {
 		return
 	}
 	now := metav1.Time{Time: r.Now().UTC().Truncate(time.Second)}
@@ -179,10 +181,10 @@ func (r *Reconciler) ready(s *clusterv1alpha1.ClusterStatus) {
 		Type: clusterv1alpha1.ClusterReady, Status: corev1.ConditionTrue, LastUpdateTime: now, LastTransitionTime: now,
 		Reason: "Host", Message: "The cluster that ks-apiserver runs in.",
 	}
-	if i < 0 {
-		s.Conditions = append(s.Conditions, c)
+	if is := s.Condition(clusterv1alpha1.ClusterReady); is != nil {
+		*is = c
 	} else {
-		s.Conditions[i] = c
+		s.Conditions = append(s.Conditions, c)
 	}
 }
 

@@ -39,7 +39,7 @@ func reconciler(t *testing.T, objects ...client.Object) *Reconciler {
 	}}
 	return &Reconciler{
 		Client: fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithInterceptorFuncs(create).Build(),
-		Host:   "host", KubeSphereVersion: "v4.1.3+kapis.dev",
+		Host:   "host", KubeSphereVersion: "v4.1.3+kapis.dev", Configz: map[string]bool{"auditing": true},
 		KubernetesVersion: func() (string, error) { return "v1.37.1", nil },
 		Now:               func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) },
 	}
@@ -72,7 +72,7 @@ func TestTheHostIsDescribed(t *testing.T) {
 	}
 	s := c.Status
 	if s.KubeSphereVersion != "v4.1.3+kapis.dev" || s.KubernetesVersion != "v1.37.1" || s.NodeCount != 2 || s.UID != "the-cluster" ||
-		s.Region != "r" || len(s.Zones) != 1 || s.Zones[0] != "z" {
+		string(s.Configz.Raw) != `{"auditing":true}` || s.Region != "r" || len(s.Zones) != 1 || s.Zones[0] != "z" {
 		t.Errorf("status %+v", s)
 	}
 	if len(s.Conditions) != 1 || s.Conditions[0].Type != clusterv1alpha1.ClusterReady || s.Conditions[0].Status != corev1.ConditionTrue {

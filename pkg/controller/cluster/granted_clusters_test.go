@@ -63,3 +63,22 @@ func TestD5UsersWithARoleOfTheClusterAreToldSo(t *testing.T) {
 	}
 	c.Reconcile(r, "nobody")
 }
+
+// The key of a subject in the index is of that kind and name alone: of the kinds that have one, none has a colon.
+func TestSubjectsAreToldApart(t *testing.T) { // S62
+	names := []string{"", "a", "User:a", "Group:a", ":", "a:b", "roup:User:a"}
+	seen := map[string][2]string{}
+	for _, kind := range []string{rbacv1.UserKind, rbacv1.GroupKind, rbacv1.ServiceAccountKind, "User:Group", ""} {
+		for _, name := range names {
+			for _, key := range subjectsOf(binding("b", kind, name)) {
+				if of, ok := seen[key]; ok {
+					t.Errorf("%q is the key of %q and of %q", key, of, [2]string{kind, name})
+				}
+				seen[key] = [2]string{kind, name}
+			}
+		}
+	}
+	if len(seen) != 2*len(names) {
+		t.Errorf("%d keys, want those of users and groups", len(seen))
+	}
+}

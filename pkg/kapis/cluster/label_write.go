@@ -62,7 +62,7 @@ type Binding struct {
 	Clusters []string `json:"clusters"`
 }
 
-// create answers with the new Labels. Nothing is created where one of them can't be.
+// create creates Labels, and answers with them. If one of them is invalid, none is created.
 func (h *V1alpha1) create(r *restful.Request) (any, error) {
 	body, objects, err := peek(r, '[')
 	if err != nil || objects {
@@ -292,7 +292,7 @@ func (h *V1alpha1) change(ctx context.Context, name string, q url.Values, edit f
 		})
 }
 
-// send sends an order, and returns the Label in the answer, without its managedFields.
+// send sends a write, and returns the Label in the answer, without its managedFields.
 func (h *V1alpha1) send(ctx context.Context, order caller.Order) (json.RawMessage, error) {
 	var o unstructured.Unstructured
 	if err := h.AsCaller.Into(ctx, order, labelsResource, &o); err != nil {
@@ -301,7 +301,7 @@ func (h *V1alpha1) send(ctx context.Context, order caller.Order) (json.RawMessag
 	return o.MarshalJSON()
 }
 
-// taken returns the keys and values that there are Labels of, other than the one of a name.
+// taken returns the keys and values of all Labels but the one of a name.
 func (h *V1alpha1) taken(ctx context.Context, but string) (map[KeyValue]bool, error) {
 	out := map[KeyValue]bool{}
 	err := h.walk(ctx, labels, func(l *index.Record) {
@@ -312,7 +312,7 @@ func (h *V1alpha1) taken(ctx context.Context, but string) (map[KeyValue]bool, er
 	return out, err
 }
 
-// object answers a write of an object of the kind, with the body that was read.
+// object answers the write of a Label as an object, whose body was read already.
 func (h *V1alpha1) object(r *restful.Request, err error) (any, error) {
 	if err != nil {
 		return nil, err
@@ -320,7 +320,7 @@ func (h *V1alpha1) object(r *restful.Request, err error) (any, error) {
 	return h.Objects(r)
 }
 
-// peek reads the body of a request. If it does not begin with first, it is for the routes of objects, which it is put back for.
+// peek reads the body of a request if it begins with first. Otherwise it is an object: the body is restored for the routes of objects.
 func peek(r *restful.Request, first byte) (body []byte, objects bool, err error) {
 	in := r.Request
 	head := make([]byte, 1)
@@ -391,7 +391,7 @@ func duplicate(l KeyValue) error {
 		l.Key, l.Value)
 }
 
-// after adds to the refusal of one of several writes what became of the others.
+// after adds to the error of one of several writes which of the others were done.
 func after(err error, format string, args ...any) error {
 	var api *apierrors.StatusError
 	if !errors.As(err, &api) {

@@ -85,14 +85,17 @@ func (h *V1alpha1) grant(r *restful.Request) (any, error) {
 	return struct{}{}, nil
 }
 
-// place writes a template that is known from the cache, or, where that is not the newest, as it is read.
+// place writes a template that is known from the cache, or, where that is not the newest, as it is read. What seems to be done already is
+// read too: a write that the cache does not have yet may have undone it.
 func (h *V1alpha1) place(ctx context.Context, cluster string, g grant, known *tenantv1beta1.WorkspaceTemplate) error {
 	gr := templatesResource.GroupResource()
 	_, err := caller.Change(ctx, caller.Seen{Resource: gr, Name: g.Workspace},
 		func(ctx context.Context) (*tenantv1beta1.WorkspaceTemplate, error) {
 			if now := known; now != nil {
 				known = nil
-				return now, nil
+				if order, err := placing(cluster, g, now); err != nil || order != nil {
+					return now, err
+				}
 			}
 			now := &tenantv1beta1.WorkspaceTemplate{}
 			return now, h.AsCaller.Into(ctx, caller.Order{Method: http.MethodGet, Path: templatesPath + "/" + g.Workspace}, gr, now)

@@ -37,7 +37,7 @@ const (
 	headerTimeout, silenceTimeout = 60 * time.Second, 10 * time.Minute
 	// MaxBody bounds the body of a request for a backend, in bytes.
 	MaxBody = 100 << 20
-	// via is this server's name in the header Via (RFC 9110, 7.6.3): who finds it in a request has sent it already.
+	// via is this server's name in the header Via (RFC 9110, 7.6.3). A request that arrives with it is in a loop.
 	via = "kapis.dev"
 )
 
@@ -56,7 +56,7 @@ type Options struct {
 	Files *extension.Files
 	// Streams ends long requests whose right ends.
 	Streams *stream.Guard
-	// Issuer signs the tokens that tell backends who asks.
+	// Issuer signs the tokens by which backends know the caller.
 	Issuer *token.Issuer
 	// Email returns the address of a user, "" for none.
 	Email func(u user.Info) string
@@ -78,7 +78,7 @@ func New(o Options) *Handler {
 	e.proxy = &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) { callOf(p.In).rewrite(p) }, Transport: transport{}, ModifyResponse: modifyAnswer,
 		ErrorHandler: answerError, BufferPool: relay.NewBuffers(), ErrorLog: log.New(relay.QuietLog{}, "", 0),
-		FlushInterval: -1, // whether an answer is a stream is known by the backend
+		FlushInterval: -1, // only the backend knows whether its answer is a stream
 	}
 	return e
 }
@@ -198,10 +198,8 @@ func (e *Handler) call(w http.ResponseWriter, r *http.Request, info *request.Inf
 			return status.BadRequestf("%v", err)
 		}
 	}
-	if d := c.backend.Directives; d == nil || d.AuthProxy && !d.Unauthorized() {
-		if c.token, err = e.who.token(c.user, c.backend.Audience); err != nil {
-			return err
-		}
+	if c.token, err = c.bearer(r.Context()); err != nil {
+		return err
 	}
 	leave, err := c.backend.Upstream.Enter(extension.User{UID: c.user.GetUID(), Name: c.user.GetName()}, e.Now())
 	if err != nil {
@@ -252,12 +250,13 @@ func (c *call) refusal(err error) error {
 		c.backend.Kind, c.backend.Name))
 }
 
-// rewrite makes the request that is sent: what the directives say, who asks, and nothing of the caller's credentials.
+// rewrite makes the request for the backend: changed by the directives, with the caller's identity, and without the caller's credentials
+// but for what bearer returns.
 func (c *call) rewrite(p *httputil.ProxyRequest) {
 	at := c.backend.Address
-	path := c.target.Path
-	if c.backend.Directives != nil {
-		path = at.Path + path
+	path := at.Path + c.target.Path
+	if c.backend.Directives == nil {
+		path = c.backend.Root + strings.TrimPrefix(c.target.Path, extension.GroupRoot)
 	}
 	p.Out.Method = c.target.Method
 	p.Out.URL = &url.URL{Scheme: at.Scheme, Host: at.Host, Path: path, RawQuery: c.target.Query}
@@ -277,19 +276,19 @@ func (c *call) rewrite(p *httputil.ProxyRequest) {
 		d.Up(h, extension.Caller{Name: c.user.GetName(), Email: c.Email(c.user), Groups: shownGroups(c.user)})
 	}
 	if d != nil && d.MapLinks {
-		delete(h, "Accept-Encoding") // what is compressed can't be mapped
+		delete(h, "Accept-Encoding") // links in a compressed body can't be mapped
 	}
 	relay.SetPeer(h, p.In.RemoteAddr)
 	h["Via"] = append(slices.Clone(before), fmt.Sprintf("%d.%d %s", p.In.ProtoMajor, p.In.ProtoMinor, via))
 	if d == nil || d.AuthProxy {
 		c.who.name(h, c.user)
-		if c.token != "" {
-			h["Authorization"] = []string{"Bearer " + c.token}
-		}
+	}
+	if c.token != "" {
+		h["Authorization"] = []string{"Bearer " + c.token}
 	}
 }
 
-// ownCookie reports whether a cookie is this server's or the console's: no backend reads or sets one of that name.
+// ownCookie reports whether a cookie is this server's or the console's. Backends neither read nor set such cookies.
 func ownCookie(name string) bool {
 	switch name {
 	case "token", "refreshToken", "expire", "refreshExpire", "currentUser", "referer", "lang", "oAuthLoginInfo":
@@ -299,7 +298,7 @@ func ownCookie(name string) bool {
 		web.HasPrefixFold(name, "__Secure-")
 }
 
-// foreignCookies are the cookies of a request but for those of this server and of the console.
+// foreignCookies returns the cookies of a request without those of this server and of the console.
 func foreignCookies(lines []string) string {
 	var kept []string
 	for _, line := range lines {
@@ -344,7 +343,7 @@ func (transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// limitedSilence ends an answer that pauses for too long.
+// limitedSilence is the body of an answer, which ends if it pauses for too long.
 type limitedSilence struct {
 	io.ReadCloser
 	timer  *time.Timer
@@ -357,7 +356,9 @@ func newLimitedSilence(body io.ReadCloser, cancel context.CancelCauseFunc) io.Re
 
 func (s *limitedSilence) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
-	s.timer.Reset(silenceTimeout)
+	if err == nil { // else it would run on, and hold what it would end
+		s.timer.Reset(silenceTimeout)
+	}
 	return n, err
 }
 
@@ -389,7 +390,7 @@ func modifyAnswer(res *http.Response) error {
 		}
 		location := res.Header["Location"]
 		d.Down(res.Header)
-		setOrDelete(res.Header, "Location", location) // it is judged below
+		setOrDelete(res.Header, "Location", location) // it is checked below
 	}
 	set := res.Cookies()
 	if err := relay.ModifyAnswer(res, c.mapRedirect); err != nil {
@@ -456,8 +457,8 @@ func (c *call) mapRedirect(res *http.Response, upgrade bool) error {
 	return nil
 }
 
-// answerError answers where a backend could not, or where its answer must not be passed on. What went wrong is only logged: errors name
-// addresses.
+// answerError answers a request whose backend did not answer, or whose answer must not be passed on. The cause is only logged, since it
+// may name addresses.
 func answerError(w http.ResponseWriter, r *http.Request, err error) {
 	if relay.AnsweredEnd(w, r) {
 		return

@@ -2,6 +2,7 @@ package backend_test
 
 import (
 	"bufio"
+	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/json"
@@ -51,6 +52,7 @@ type world struct {
 	*httptest.Server
 	decision authz.Decision
 	refused  netip.AddrPort
+	sent     string // the bearer token that requests came with
 }
 
 func newWorld(t *testing.T) *world {
@@ -121,7 +123,7 @@ func (w *world) serve(u user.Info) http.Handler {
 			http.Error(rw, err.Error(), http.StatusBadRequest)
 			return
 		}
-		ctx := request.WithUser(request.WithInfo(r.Context(), info), u)
+		ctx := context.WithValue(request.WithUser(request.WithInfo(r.Context(), info), u), request.BearerTokenKey{}, w.sent)
 		w.handler.ServeHTTP(rw, r.WithContext(authz.WithDecision(ctx, w.decision)))
 	})
 }

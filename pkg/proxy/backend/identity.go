@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/proxy/relay"
 	"kapis.dev/ks-apiserver/pkg/recent"
+	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -23,7 +25,7 @@ const (
 	tokensKept = 8192
 )
 
-// identity tells backends who asks.
+// identity tells backends the caller of a request.
 type identity struct {
 	issuer *token.Issuer
 	now    func() time.Time
@@ -65,7 +67,25 @@ func shownGroups(u user.Info) (out []string) {
 	return out
 }
 
-// token returns the token that tells the backend of an audience who asks, "" for somebody without an identity of this server.
+// bearer returns the token that the backend gets: the caller's access token where that was approved, or else one that says who asks; "" for
+// none. Keys, whose life is long, and all other credentials than access tokens of this server stay here.
+func (c *call) bearer(ctx context.Context) (string, error) {
+	d := c.backend.Directives
+	if d != nil && d.Unauthorized() {
+		return "", nil
+	}
+	if c.backend.Forwards && session.Of(c.user) != nil {
+		if own := request.BearerTokenFrom(ctx); own != "" { // else it was in the console's cookie
+			return own, nil
+		}
+	}
+	if d != nil && !d.AuthProxy {
+		return "", nil
+	}
+	return c.who.token(c.user, c.backend.Audience)
+}
+
+// token returns the token that names the caller to the backend of an audience; "" for a caller without an identity of this server.
 func (b *identity) token(u user.Info, audience string) (string, error) {
 	if u.GetUID() == "" || strings.HasPrefix(u.GetName(), "system:") {
 		return "", nil

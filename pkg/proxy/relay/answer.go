@@ -29,8 +29,8 @@ type RefusedAnswer struct{ Reason string }
 // Error is for the log.
 func (e *RefusedAnswer) Error() string { return e.Reason }
 
-// ModifyAnswer decides whether the answer of another server may go to the client, and which of its headers. redirect judges redirects.
-// Its errors are for the ErrorHandler.
+// ModifyAnswer decides whether the answer of another server may go to the client, and which of its headers. redirect decides about
+// redirects. The errors are for the ErrorHandler.
 func ModifyAnswer(res *http.Response, redirect func(res *http.Response, upgrade bool) error) error {
 	h := res.Header
 	upgrade := res.Request.Header.Get("Upgrade") != ""

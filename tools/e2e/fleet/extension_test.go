@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"kapis.dev/ks-apiserver/pkg/chart/charttest"
 	"kapis.dev/ks-apiserver/tools/pace"
@@ -63,7 +62,7 @@ func planWithAgents(name, version, config string, clusters []string, overrides o
 // agentIs waits until a plan says of a member that its agent is in a state, and has a condition where one is named.
 func agentIs(t *testing.T, a user, plan, member, state, condition string) {
 	t.Helper()
-	err := pace.Until(t.Context(), 2*time.Minute, func(ctx context.Context) error {
+	err := pace.Until(t.Context(), patience, func(ctx context.Context) error {
 		resp, err := a.ask(ctx, http.MethodGet, platform+"/installplans/"+plan, nil)
 		if err != nil {
 			return err
@@ -171,6 +170,19 @@ func TestAgentsOfExtensionsInMembers(t *testing.T) {
 		agentIs(t, a, name, dialer, "Installed", "")
 		has(t, dialer, namespace, "probe", ".data.greeting", "salut")
 	})
+	t.Run("TheHubsOwnClusterHasOne", func(t *testing.T) {
+		probe := "/api/v1/namespaces/" + namespace + "/configmaps/probe"
+		patch(t, a, http.StatusOK, plan, `{"spec":{"clusterScheduling":{"placement":{"clusters":["`+direct+`","`+dialer+`","host"]}}}}`)
+		agentIs(t, a, name, "host", "Installed", "")
+		if text := a.must(t, http.StatusOK, http.MethodGet, probe, nil); !strings.Contains(text, `"role":"host"`) || !strings.Contains(text, `"cluster":"host"`) {
+			t.Errorf("%s", text)
+		}
+		a.must(t, http.StatusOK, http.MethodGet, "/api/v1/namespaces/"+namespace+"/configmaps/web", nil)
+		patch(t, a, http.StatusOK, plan, `{"spec":{"clusterScheduling":{"placement":{"clusters":["`+direct+`","`+dialer+`"]}}}}`)
+		agentIs(t, a, name, "host", "", "")
+		a.must(t, http.StatusNotFound, http.MethodGet, probe, nil)
+		agentIs(t, a, name, dialer, "Installed", "")
+	})
 	t.Run("TheHubAloneChangesIt", func(t *testing.T) {
 		for _, body := range []string{`{"spec":{"config":"x: 1"}}`, `{"metadata":{"labels":{"kapis.dev/fleet":null}}}`,
 			`{"metadata":{"annotations":{"kapis.dev/fleet-approver":"nobody"}}}`} {
@@ -213,7 +225,7 @@ func TestAgentsOfExtensionsInMembers(t *testing.T) {
 		}
 		agentIs(t, a, other, direct, "Installed", "")
 		a.must(t, http.StatusOK, http.MethodDelete, platform+"/installplans/"+other, nil)
-		a.becomes(t, 2*time.Minute, http.StatusNotFound, http.MethodGet, platform+"/installplans/"+other, nil)
+		a.becomes(t, patience, http.StatusNotFound, http.MethodGet, platform+"/installplans/"+other, nil)
 		has(t, direct, "extension-"+other, "probe", ".data.cluster", "")
 	})
 	t.Run("AMemberThatIsAwayHoldsNobody", func(t *testing.T) {
@@ -233,13 +245,13 @@ func TestAgentsOfExtensionsInMembers(t *testing.T) {
 		has(t, dialer, namespace, "probe", ".data.greeting", "salut")
 		a.must(t, http.StatusOK, http.MethodDelete, plan, nil)
 		has(t, direct, namespace, "probe", ".data.greeting", "")
-		a.becomes(t, 2*time.Minute, http.StatusNotFound, http.MethodGet, plan, nil)
+		a.becomes(t, patience, http.StatusNotFound, http.MethodGet, plan, nil)
 		has(t, dialer, namespace, "probe", ".data.greeting", "salut") // nothing could be told
 		if err := syscall.Kill(process, syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
 		stopped = false
-		err := pace.Until(t.Context(), 2*time.Minute, func(context.Context) error {
+		err := pace.Until(t.Context(), patience, func(context.Context) error {
 			out, err := at(t, dialer, "get", "installplans,extensionversions", "-o", "name")
 			if err == nil && strings.Contains(out, name) {
 				err = errors.New(out)
@@ -250,8 +262,12 @@ func TestAgentsOfExtensionsInMembers(t *testing.T) {
 			t.Errorf("it is back, and keeps what is gone: %v", err)
 		}
 		has(t, dialer, namespace, "probe", ".data.greeting", "")
-		if out, err := at(t, dialer, "-n", "kubesphere-system", "get", "configmaps", "-o", "name"); err != nil || strings.Contains(out, "fleet-chart-") {
-			t.Errorf("its charts: %s, %v", out, err)
-		}
+		eventually(t, "its charts are gone", func(context.Context) error {
+			out, err := at(t, dialer, "-n", "kubesphere-system", "get", "configmaps", "-o", "name")
+			if err == nil && strings.Contains(out, "fleet-chart-") {
+				err = errors.New(out)
+			}
+			return err
+		})
 	})
 }

@@ -30,9 +30,12 @@ type wire struct {
 	piece int
 }
 
-func newWire(t *testing.T, to string) *wire {
+func newWire(t *testing.T, to string) *wire { t.Helper(); return newWireAt(t, "127.0.0.1:0", to) }
+
+// newWireAt is newWire at an address of this machine.
+func newWireAt(t *testing.T, at, to string) *wire {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +145,11 @@ func redirect(t *testing.T, to string) (was string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	patch, err := json.Marshal(obj{"spec": obj{"connection": obj{"kubesphereAPIEndpoint": to, "kubeconfig": fmt.Appendf(out, "# for %s\n", to)}}})
+	endpoint := any(to)
+	if to == "" { // through its kube-apiserver
+		endpoint = nil
+	}
+	patch, err := json.Marshal(obj{"spec": obj{"connection": obj{"kubesphereAPIEndpoint": endpoint, "kubeconfig": fmt.Appendf(out, "# for %s\n", to)}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +161,7 @@ func redirect(t *testing.T, to string) (was string) {
 	return c.Spec.Connection.KubeSphereAPIEndpoint
 }
 
-// F6, F19, F21, F22, F31: whatever happens on the way to a member, the others answer, no answer logs anybody out or is half a one, and all is well again
+// F6, F19, F21, F22, F24, F31: whatever happens on the way to a member, the others answer, no answer logs anybody out or is half a one, and all is well again
 // without a restart.
 func TestWhatHappensOnTheWayToAMember(t *testing.T) {
 	a := admin(t)
@@ -189,7 +196,7 @@ func TestWhatHappensOnTheWayToAMember(t *testing.T) {
 		a.must(t, http.StatusOK, http.MethodGet, "/clusters/"+dialer+"/api/v1/nodes", nil)
 		a.must(t, http.StatusOK, http.MethodGet, "/api/v1/nodes", nil)
 		// A list over all clusters answers without the member, and names it.
-		l := list(t, a, "limit=1&clusters=host,"+direct+","+dialer)
+		l := list(t, a, "limit=1&memberTimeout=10s&clusters=host,"+direct+","+dialer)
 		for _, m := range l.Clusters.Missing {
 			if m.Name != direct {
 				t.Errorf("%+v is missing", m)
@@ -219,16 +226,33 @@ func TestWhatHappensOnTheWayToAMember(t *testing.T) {
 	}
 	served("before")
 
+	lines, end := events(t, a, "/clusters/"+direct+"/kapis/resources.kubesphere.io/v1alpha3/namespaces/default/configmaps?watch=true")
+	defer end()
 	w.cut()
+	for range lines { // what ran over it ends, and its reader follows again
+	}
 	served("after a cut")
 
+	// What is changed on the hub meanwhile waits for nobody, and is there afterwards.
 	silent := make(chan struct{})
 	w.does(func() error { <-silent; return io.ErrUnexpectedEOF })
+	a.must(t, http.StatusCreated, http.MethodPost, iam+"/globalroles", named("GlobalRole", "on-the-way", obj{"rules": []obj{}}))
 	fails("silence")
 	w.does(nil)
 	close(silent)
 	w.cut()
 	served("after silence")
+	kept := func(want bool) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("the role is there: %v", want), func(context.Context) error {
+			out, err := at(t, direct, "get", "globalroles.iam.kubesphere.io", "-o", "name")
+			if err == nil && strings.Contains(out, "/on-the-way") != want {
+				err = fmt.Errorf("there is %s", out)
+			}
+			return err
+		})
+	}
+	kept(true)
 
 	w.does(func() error { time.Sleep(200 * time.Millisecond); return nil })
 	for range 3 {
@@ -243,11 +267,13 @@ func TestWhatHappensOnTheWayToAMember(t *testing.T) {
 
 	w.reads(1)
 	w.does(func() error { time.Sleep(5 * time.Second); return nil })
+	a.must(t, http.StatusOK, http.MethodDelete, iam+"/globalroles/on-the-way", nil)
 	fails("a byte each 5 s")
 	w.reads(0)
 	w.does(nil)
 	w.cut()
 	served("after a byte each 5 s")
+	kept(false)
 
 	// The hub itself, and nobody at all, behind the address: neither is the member.
 	hub, err := url.Parse(product.TLSURL)
@@ -263,26 +289,68 @@ func TestWhatHappensOnTheWayToAMember(t *testing.T) {
 	}
 }
 
-// F21: a member whose kube-apiserver stops answers what it knows, and costs the others nothing.
+// F21: a member whose kube-apiserver or etcd stops, or dies, answers what it knows, and costs the others nothing; what follows it goes on when it is back, and
+// nothing of ours is restarted for that.
 func TestAMemberWhoseKubeAPIServerStops(t *testing.T) {
 	a := admin(t)
-	list := "/clusters/" + dialer + "/kapis/resources.kubesphere.io/v1alpha3/namespaces"
-	a.becomes(t, patience, http.StatusOK, http.MethodGet, list, nil)
-	process := processWith(t, "\x00kube-apiserver\x00", filepath.Join(product.Dir, "members", dialer)+"/")
-	if err := syscall.Kill(process, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
+	in := "/clusters/" + dialer + "/kapis/resources.kubesphere.io/v1alpha3/namespaces"
+	untouched := []string{in, "/clusters/" + direct + "/api/v1/nodes", "/api/v1/nodes"}
+	program := func(name string) int {
+		t.Helper()
+		return processWith(t, "\x00"+name+"\x00", filepath.Join(product.Dir, "members", dialer)+"/")
 	}
-	defer func() { _ = syscall.Kill(process, syscall.SIGCONT) }()
-	for _, path := range []string{list, "/clusters/" + direct + "/api/v1/nodes", "/api/v1/nodes"} {
-		a.must(t, http.StatusOK, http.MethodGet, path, nil)
+	for _, fault := range []struct {
+		name, of string
+		does     syscall.Signal
+	}{
+		{"KubeAPIServerStops", "kube-apiserver", syscall.SIGSTOP},
+		{"EtcdStops", "etcd", syscall.SIGSTOP},
+		{"KubeAPIServerDies", "kube-apiserver", syscall.SIGKILL}, // who runs it starts it again
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			for _, path := range untouched { // another test may have cut the links
+				a.becomes(t, patience, http.StatusOK, http.MethodGet, path, nil)
+			}
+			lines, end := events(t, a, in+"/default/configmaps?watch=true")
+			defer end()
+			process := program(fault.of)
+			if err := syscall.Kill(process, fault.does); err != nil {
+				t.Fatal(err)
+			}
+			goesOn := func() {
+				if fault.does == syscall.SIGSTOP {
+					_ = syscall.Kill(process, syscall.SIGCONT)
+				}
+			}
+			defer goesOn()
+			for _, path := range untouched {
+				a.must(t, http.StatusOK, http.MethodGet, path, nil)
+			}
+			if fault.does == syscall.SIGSTOP {
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				defer cancel()
+				resp, err := a.ask(ctx, http.MethodPost, "/clusters/"+dialer+configMaps, configMap("while-"+strings.ToLower(fault.name)))
+				if err == nil && resp.Status < http.StatusInternalServerError {
+					t.Errorf("a write while it is stopped: %d %.200s", resp.Status, resp.Body)
+				}
+			}
+			goesOn()
+			name := "after-" + strings.ToLower(fault.name)
+			within(t, 5*time.Minute, "it takes writes again", func(ctx context.Context) error {
+				resp, err := a.ask(ctx, http.MethodPost, "/clusters/"+dialer+configMaps, configMap(name))
+				switch {
+				case err != nil:
+					return err
+				case resp.Status == http.StatusUnauthorized || strings.Contains(string(resp.Body), `"Unauthorized"`):
+					t.Fatalf("it logs out: %d %s", resp.Status, resp.Body)
+				case resp.Status != http.StatusCreated && resp.Status != http.StatusConflict: // the answer to the first may have been lost
+					return fmt.Errorf("%d %.300s", resp.Status, resp.Body)
+				}
+				return nil
+			})
+			until(t, lines, name) // the watch has gone on
+			a.becomes(t, patience, http.StatusOK, http.MethodGet, in+"/default/configmaps/"+name, nil)
+			a.must(t, http.StatusOK, http.MethodDelete, "/clusters/"+dialer+configMaps+"/"+name, nil)
+		})
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	if resp, err := a.ask(ctx, http.MethodGet, "/clusters/"+dialer+"/api/v1/nodes", nil); err == nil && resp.Status == http.StatusOK {
-		t.Errorf("a kube-apiserver that is stopped answers %.200s", resp.Body)
-	}
-	if err := syscall.Kill(process, syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	a.becomes(t, patience, http.StatusOK, http.MethodGet, "/clusters/"+dialer+"/api/v1/nodes", nil)
 }

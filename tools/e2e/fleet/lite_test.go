@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kapis.dev/ks-apiserver/tools/stack"
 )
 
 // plain is a control plane in which no program of ours runs, and never did.
@@ -54,7 +56,7 @@ func (p plain) must(t *testing.T, input string, args ...string) string {
 	return out
 }
 
-// F41, F42: a cluster without a program of ours is served by its kube-apiserver, while its administrator says yes, and within what they listed; users have
+// F4, F41, F42: a cluster without a program of ours is served by its kube-apiserver, while its administrator says yes, and within what they listed; users have
 // the rights of its own RBAC there; and when its Cluster is deleted, nothing of it is left.
 func TestAClusterWithoutOurProgramsIsServed(t *testing.T) {
 	const lite = "lite"
@@ -81,7 +83,7 @@ func TestAClusterWithoutOurProgramsIsServed(t *testing.T) {
 
 	// The administrator has not been asked yet, and nothing is served.
 	ready(t, a, lite, "False", "has not said yes")
-	a.must(t, http.StatusServiceUnavailable, http.MethodGet, maps, nil)
+	a.becomes(t, patience, http.StatusServiceUnavailable, http.MethodGet, maps, nil)
 	var file string
 	eventually(t, "what the administrator applies is there", func(ctx context.Context) error {
 		resp, err := a.ask(ctx, http.MethodGet, kapis+"/"+lite+"/agent/deployment", nil)
@@ -93,6 +95,8 @@ func TestAClusterWithoutOurProgramsIsServed(t *testing.T) {
 	p.must(t, file, "apply", "-f", "-")
 	ready(t, a, lite, "True", "")
 	a.must(t, http.StatusOK, http.MethodPost, kapis+"/validation", c)
+	a.must(t, http.StatusNotImplemented, http.MethodPost, storeRoutes+"/applications",
+		releaseIn(lite, "of-lite", "system-workspace", "default", "none", "none-1", ""))
 
 	// The credential of all rights is gone.
 	encoded, err := exec.CommandContext(t.Context(), product.Program("kubectl"), "--kubeconfig", filepath.Join(product.Dir, "kubeconfig"), "get",
@@ -106,7 +110,7 @@ func TestAClusterWithoutOurProgramsIsServed(t *testing.T) {
 	}
 
 	// Nobody holds anything there but by the cluster's own RBAC: not even who administers the hub.
-	a.must(t, http.StatusForbidden, http.MethodGet, maps, nil)
+	a.becomes(t, patience, http.StatusForbidden, http.MethodGet, maps, nil)
 	ann.must(t, http.StatusForbidden, http.MethodGet, maps, nil)
 	p.must(t, "", "create", "rolebinding", "ann", "--clusterrole=edit", "--user=lite-ann", "-n", "default")
 	ann.becomes(t, patience, http.StatusOK, http.MethodGet, maps, nil)
@@ -132,10 +136,14 @@ func TestAClusterWithoutOurProgramsIsServed(t *testing.T) {
 		"no program of ours runs there") {
 		t.Errorf("it says %s", text)
 	}
-	list := "/fleet/kapis/resources.kubesphere.io/v1alpha3/namespaces/default/configmaps?clusters=" + lite + "&name=of-"
-	if text := ann.must(t, http.StatusOK, http.MethodGet, list, nil); !strings.Contains(text, `"kapis.dev/cluster":"lite"`) {
-		t.Errorf("the list over all clusters is %s", text)
-	}
+	list := "/fleet/kapis/resources.kubesphere.io/v1alpha3/namespaces/default/configmaps?memberTimeout=10s&clusters=" + lite + "&name=of-"
+	eventually(t, "the list over all clusters has it", func(ctx context.Context) error {
+		resp, err := ann.ask(ctx, http.MethodGet, list, nil)
+		if err == nil && (resp.Status != http.StatusOK || !strings.Contains(string(resp.Body), `"kapis.dev/cluster":"lite"`)) {
+			err = fmt.Errorf("%d %.600s", resp.Status, resp.Body)
+		}
+		return err
+	})
 
 	// The yes is taken back.
 	p.must(t, "", "-n", "kubesphere-system", "delete", "configmap", "ks-fleet-lite")
@@ -144,6 +152,7 @@ func TestAClusterWithoutOurProgramsIsServed(t *testing.T) {
 	p.must(t, file, "apply", "-f", "-")
 	ready(t, a, lite, "True", "")
 	ann.becomes(t, patience, http.StatusOK, http.MethodGet, maps, nil)
+	end := twoReplicasServe(t, a, ann, lite, pods, maps)
 
 	a.must(t, http.StatusOK, http.MethodDelete, clusters+"/"+lite, nil)
 	deleted = true
@@ -154,10 +163,70 @@ func TestAClusterWithoutOurProgramsIsServed(t *testing.T) {
 		}
 		return err
 	})
+	end()
 	if out := p.must(t, "", "-n", "default", "get", "configmap", "of-ann", "-o", "name"); !strings.Contains(out, "of-ann") {
 		t.Errorf("what a user made there is gone: %s", out)
 	}
 	installs(t, a, p, kubeconfig)
+}
+
+// twoReplicasServe starts another replica of the hub, which serves a lite member by itself: nothing is written for that, and each change comes once. What it
+// returns ends the replica.
+func twoReplicasServe(t *testing.T, a, ann user, name, list, maps string) (end func()) {
+	t.Helper()
+	// stored is what the Cluster is reached by, and what its conditions say.
+	stored := func() string {
+		t.Helper()
+		out, err := exec.CommandContext(t.Context(), product.Program("kubectl"), "--kubeconfig", filepath.Join(product.Dir, "kubeconfig"), "get",
+			"clusters.cluster.kubesphere.io", name, "-o", "jsonpath={.spec.connection.kubeconfig} {.status.conditions[*].lastTransitionTime}").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	before := stored()
+	other, err := product.Replica(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the other replica has a link of its own", func(ctx context.Context) error {
+		resp, err := other.Do(ctx, stack.Request{Path: "/metrics", Token: a.token})
+		if err == nil && !strings.Contains(string(resp.Body), `ks_member_links{cluster="`+name+`"} 1`) {
+			err = fmt.Errorf("%d, and no link", resp.Status)
+		}
+		return err
+	})
+	eventually(t, "the other replica serves it", func(ctx context.Context) error {
+		resp, err := other.Do(ctx, stack.Request{Path: list, Token: ann.token})
+		if err == nil && resp.Status != http.StatusOK {
+			err = fmt.Errorf("%d %.300s", resp.Status, resp.Body)
+		}
+		return err
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	lines, err := streamOf(ctx, other.URL+list+"?watch=true", ann.token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ann.must(t, http.StatusCreated, http.MethodPost, maps, configMap("seen-once"))
+	ann.must(t, http.StatusCreated, http.MethodPost, maps, configMap("seen-after"))
+	seen := 0
+	for line := range lines {
+		if strings.Contains(line, `"seen-once"`) {
+			seen++
+		}
+		if strings.Contains(line, `"seen-after"`) {
+			break
+		}
+	}
+	if seen != 1 {
+		t.Errorf("a change comes %d times", seen)
+	}
+	if after := stored(); after != before {
+		t.Errorf("a replica that has come has changed the Cluster: it was\n%s, and is\n%s", before, after)
+	}
+	return other.Kill
 }
 
 // installs has the hub install our programs in a cluster, as the annotation of its Cluster says, and says so once that is done.

@@ -34,7 +34,7 @@ const (
 var members = []string{direct, dialer}
 
 // patience bounds a wait for what has no promised time.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Minute)
 	defer cancel()
 	dir, err := os.MkdirTemp("", "ks-fleet-")
 	if err == nil {
@@ -75,7 +75,7 @@ func start(ctx context.Context, dir string) error {
 		return err
 	}
 	product, err = stack.Start(ctx, stack.Options{Bin: bin, Dir: filepath.Join(dir, "dev"), Repo: repo, Log: os.Stderr,
-		Args: []string{"--members", "2", "--v=2"}})
+		Args: []string{"--members", "2", "--v=2", "--restart=ks-apiserver"}})
 	return err
 }
 

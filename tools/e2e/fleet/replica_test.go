@@ -167,7 +167,7 @@ func TestTheReleaseOfAMemberIsSaid(t *testing.T) {
 	for _, member := range members {
 		eventually(t, "the conditions of "+member, func(context.Context) error {
 			text := a.must(t, http.StatusOK, http.MethodGet, clusters+"/"+member, nil)
-			for _, want := range []string{`"VersionSupported"`, `"Supported"`, `"Synced"`, `"kubernetesVersion":"v`, `"nodeCount":3`} {
+			for _, want := range []string{`"VersionSupported"`, `"Supported"`, `"Synced"`, `"kubernetesVersion":"v`, `"nodeCount":3`, `"configz":{"auditing":`} {
 				if !strings.Contains(text, want) {
 					return fmt.Errorf("no %s in %.3000s", want, text)
 				}

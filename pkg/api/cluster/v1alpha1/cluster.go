@@ -43,6 +43,9 @@ const (
 	AnnotationHostCluster = "cluster.kubesphere.io/host-cluster"
 	// AnnotationKeepKubeconfig is "true" on a Cluster whose imported credential is not to be replaced by one of listed rights.
 	AnnotationKeepKubeconfig = "kapis.dev/keep-kubeconfig"
+	// AnnotationCreator names who made the Cluster, who has the role cluster-admin in the member for that. An admission policy says whom it
+	// may name.
+	AnnotationCreator = "kubesphere.io/creator"
 	// AnnotationLite is "true" on a Cluster of type direct in which no program of ours runs: the hub serves it by its kube-apiserver.
 	AnnotationLite = "kapis.dev/lite"
 	// FinalizerCluster keeps a deleted Cluster until the member is released.
@@ -180,6 +183,8 @@ const (
 	ClusterSynced ClusterConditionType = "Synced"
 	// ClusterVersionSupported: its hub works with its release.
 	ClusterVersionSupported ClusterConditionType = "VersionSupported"
+	// ClusterSharedSecret: requests go there with tokens that are signed by a secret which it shares with its hub.
+	ClusterSharedSecret ClusterConditionType = "SharedSecret"
 	// ClusterKubeConfigCertExpiresInSevenDays: its kubeconfig wants renewal.
 	ClusterKubeConfigCertExpiresInSevenDays ClusterConditionType = "KubeConfigCertExpiresInSevenDays"
 )

@@ -19,34 +19,55 @@ const maxName = 512
 var ErrFaulty = errors.New("the cluster sent an item that is malformed")
 
 // Identity is which object of its cluster an item is.
-type Identity struct{ UID, Namespace, Name string }
+type Identity struct {
+	UID, Namespace, Name string
+	// marked says that the object has AnnotationCluster stored.
+	marked bool
+}
 
 // identify reads which object an item is. An item that readers may take for several is refused: members whose names differ in case only, or
 // in nothing.
 func identify(item string) (id Identity, err error) {
-	metadata, err := Only(item, "metadata")
+	m := rawjson.Object(item)
+	return identifyBy(&m)
+}
+
+// identifyBy is identify by a walk over the item, which ends with it.
+func identifyBy(m *rawjson.Members) (id Identity, err error) {
+	metadata, err := only(m, "metadata")
 	if err != nil {
 		return id, err
 	}
-	if annotations, err := Only(metadata, "annotations"); err != nil {
-		return id, err
-	} else if _, err := Only(annotations, AnnotationCluster); err != nil {
-		return id, err
-	}
-	for name, to := range map[string]*string{"uid": &id.UID, "namespace": &id.Namespace, "name": &id.Name} {
-		value, err := Only(metadata, name)
-		if err != nil {
-			return id, err
+	var found [4]string // in the order of names
+	names := [...]string{"annotations", "uid", "namespace", "name"}
+	for m := rawjson.Object(metadata); m.Next(); {
+		for i, name := range names {
+			if !strings.EqualFold(m.Key, name) {
+				continue
+			}
+			if found[i] != "" || m.Key != name {
+				return id, ErrFaulty
+			}
+			found[i] = m.Value
 		}
-		*to = rawjson.Text(value)
 	}
-	return id, nil
+	stored, err := Only(found[0], AnnotationCluster)
+	if err != nil {
+		return id, err
+	}
+	return Identity{UID: rawjson.Text(found[1]), Namespace: rawjson.Text(found[2]), Name: rawjson.Text(found[3]), marked: stored != ""}, nil
 }
 
 // Only returns a member of an object, "" for none. The error is for one that is there more than once.
 func Only(object, name string) (value string, err error) {
+	m := rawjson.Object(object)
+	return only(&m, name)
+}
+
+// only is Only by a walk over the object.
+func only(m *rawjson.Members, name string) (value string, err error) {
 	found := false
-	for m := rawjson.Object(object); m.Next(); {
+	for m.Next() {
 		if !strings.EqualFold(m.Key, name) {
 			continue
 		}
@@ -65,17 +86,22 @@ func ofCluster(item, cluster string) (string, error) {
 	if err != nil {
 		return "", ErrFaulty
 	}
+	marked, err := annotated(string(cut), cluster)
+	return marked.String(), err
+}
+
+// annotated returns an item with the annotation of its cluster in front of those that it has.
+func annotated(text, cluster string) (Item, error) {
 	set := string(rawjson.AppendString(append(rawjson.AppendString(nil, AnnotationCluster), ':'), cluster))
-	text := string(cut)
 	at, end, ok := rawjson.Span(text, "metadata", "annotations")
 	if !ok {
 		set = `"annotations":{` + set + "}"
 		at, end, ok = rawjson.Span(text, "metadata")
 	}
 	if !ok || text[at] != '{' {
-		return "", ErrFaulty
+		return Item{}, ErrFaulty
 	}
-	return text[:at+1] + before(text[at:end], set) + text[at+1:], nil
+	return Item{text: text, mark: before(text[at:end], set), at: at + 1}, nil
 }
 
 // before returns the text of a member before the others of an object.
@@ -84,4 +110,14 @@ func before(object, member string) string {
 		return member + ","
 	}
 	return member
+}
+
+// KindOf returns the kind of an object as the members that say it; "" for what is none.
+func KindOf(object string) string {
+	kind, version := rawjson.GetText(object, "kind"), rawjson.GetText(object, "apiVersion")
+	if kind == "" || version == "" || max(len(kind), len(version)) > maxName {
+		return ""
+	}
+	b := rawjson.AppendString([]byte(`"kind":`), kind)
+	return string(append(rawjson.AppendString(append(b, `,"apiVersion":`...), version), ','))
 }

@@ -35,6 +35,14 @@ func FuzzItems(f *testing.F) {
 		if text, marked := form.OfCluster(item, "mine"); err == nil && marked == nil && id.Name != "" {
 			says(text)
 		}
+		if json.Valid([]byte(item)) && err == nil && id.Name != "" {
+			if marked, err := form.Mark(item, id, "mine"); err == nil {
+				says(marked.String())
+				if written := string(marked.AppendTo(nil)); written != marked.String() || len(written) != marked.Len() {
+					t.Errorf("%q is written as %q", marked, written)
+				}
+			}
+		}
 		if text, columns, err := form.Event(item, "mine"); err == nil {
 			says(text)
 			if shown := columns.Shown(); json.Valid([]byte(item)) && !json.Valid([]byte(shown)) {

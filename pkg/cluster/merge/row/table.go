@@ -50,6 +50,15 @@ func (f Form) OfCluster(item, cluster string) (string, error) {
 	return `{"cells":` + first(string(rawjson.AppendString(nil, cluster)), cells) + `,"object":` + object + `}`, nil
 }
 
+// Mark is OfCluster of an item that is valid JSON, and whose Identity is known.
+func (f Form) Mark(item string, id Identity, cluster string) (Item, error) {
+	if f.Table || id.marked {
+		text, err := f.OfCluster(item, cluster)
+		return Item{text: text}, err
+	}
+	return annotated(item, cluster)
+}
+
 // Object returns the object of an item, or of a row of a Table.
 func (f Form) Object(item string) string {
 	if !f.Table {

@@ -1,0 +1,90 @@
+package backend_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"time"
+)
+
+// A backend that is built with k8s.io/apiserver has its groups below /apis.
+func TestABackendHasItsGroupBelowAnotherRoot(t *testing.T) { // X4, X5
+	w := newWorld(t)
+	w.set("apiservices", "shop", obj{"group": "shop.example.com", "version": "v1", "url": w.URL},
+		obj{"metadata": obj{"name": "shop", "annotations": obj{"kapis.dev/backend-root": "/apis"}}})
+	for target, want := range map[string]string{things + "/x?a=%2F": "/apis/shop.example.com/v1/namespaces/a/things/x?a=%2F",
+		"/clusters/host" + things: "/apis/shop.example.com/v1/namespaces/a/things", things + "/%2Fkapis%2F": "/apis/shop.example.com/v1/namespaces/a/things/%2Fkapis%2F"} {
+		rec := w.ask(ann, http.MethodGet, target, "")
+		switch {
+		case rec.Code >= 400 && w.got == nil && strings.Contains(target, "%2Fkapis"): // it is refused as a path
+		case rec.Code != 200 || w.got.RequestURI != want || w.got.Header.Get("X-Remote-User") != "ann":
+			t.Errorf("%s: %d, the backend is asked %v", target, rec.Code, w.got)
+		}
+	}
+}
+
+// X10: uploads that their clients break off are not the backend's fault: nobody closes it for others.
+func TestX10AnUploadThatIsBrokenOffSaysNothingOfTheBackend(t *testing.T) {
+	w := newWorld(t)
+	reads := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	defer reads.Close()
+	w.set("apiservices", "shop", obj{"group": "shop.example.com", "version": "v1", "url": reads.URL}, nil)
+	for range 10 {
+		body := io.MultiReader(strings.NewReader(strings.Repeat("x", 64<<10)), iotest.ErrReader(io.ErrUnexpectedEOF))
+		w.serve(ann).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, things, body))
+	}
+	if rec := w.ask(ann, http.MethodGet, things, ""); rec.Code != 200 {
+		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+}
+
+// X12: a backend that no object leads to any more is disconnected, and what it shared with others stays.
+func TestX12ABackendThatIsLeftIsDisconnected(t *testing.T) {
+	var mu sync.Mutex
+	open, changed := map[net.Conn]bool{}, make(chan struct{}, 64)
+	left := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	left.Config.ConnState = func(c net.Conn, state http.ConnState) {
+		mu.Lock()
+		defer mu.Unlock()
+		if open[c] = true; state == http.StateClosed || state == http.StateHijacked {
+			delete(open, c)
+		}
+		changed <- struct{}{}
+	}
+	left.Start()
+	defer left.Close()
+	connections := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(open)
+	}
+	w := newWorld(t)
+	spec := func(url string) obj { return obj{"group": "shop.example.com", "version": "v1", "url": url} }
+	w.set("apiservices", "shop", spec(left.URL), nil)
+	w.set("reverseproxies", "shop", obj{"matcher": obj{"path": "/proxy/shop/*"}, "upstream": obj{"url": left.URL}}, nil)
+	for _, path := range []string{things, "/proxy/shop/"} {
+		if rec := w.ask(ann, http.MethodGet, path, ""); rec.Code != 200 {
+			t.Fatalf("%s: %d %s", path, rec.Code, rec.Body)
+		}
+	}
+	if n := connections(); n != 1 {
+		t.Errorf("two objects with one backend have %d connections", n)
+	}
+	w.set("apiservices", "shop", spec(w.URL), nil)
+	if rec := w.ask(ann, http.MethodGet, "/proxy/shop/", ""); rec.Code != 200 || connections() != 1 {
+		t.Errorf("the other object: %d, %d connections", rec.Code, connections())
+	}
+	w.set("reverseproxies", "shop", obj{"matcher": obj{"path": "/proxy/shop/*"}, "upstream": obj{"url": w.URL}}, nil)
+	for late := time.After(time.Minute); connections() > 0; {
+		select {
+		case <-changed:
+		case <-late:
+			t.Fatalf("%d connections are open", connections())
+		}
+	}
+}
