@@ -28,7 +28,7 @@ func (p *program) extensionCommand() *cobra.Command {
 			"  kubectl ks extension run --backend http://127.0.0.1:8080",
 	}
 	cmd.AddCommand(p.createExtensionCommand(), p.lintExtensionCommand(), p.packageExtensionCommand(), p.pushExtensionCommand(),
-		p.runExtensionCommand())
+		p.runExtensionCommand(), p.logExtensionCommand())
 	return cmd
 }
 
@@ -83,11 +83,7 @@ func folder(args []string) string {
 // report prints what was found, and what is asked for.
 func (p *program) report(r *kit.Report) {
 	for _, f := range r.Findings {
-		kind := "warning"
-		if f.Refused {
-			kind = "error"
-		}
-		fmt.Fprintf(p.out, "%-8s %s: %s\n         %s\n", kind, plainText(f.File), plainText(f.What), plainText(f.Do))
+		fmt.Fprintf(p.out, "%-8s %s: %s\n         %s\n", f.Kind(), plainText(f.File), plainText(f.What), plainText(f.Do))
 	}
 	if r.Request == nil {
 		return
@@ -181,18 +177,6 @@ func contextFlags(o *getOptions, f *pflag.FlagSet) {
 	f.StringVar(&o.context, "context", "", "`name` of the context in it (default the current one)")
 }
 
-// installable is what push ends with, for a name and a version.
-const installable = `%s %s can be installed:
-kubectl apply -f - <<'EOF'
-apiVersion: kubesphere.io/v1alpha1
-kind: InstallPlan
-metadata: {name: %[1]s}
-spec:
-  extension: {name: %[1]s, version: %[2]s}
-  enabled: true
-EOF
-`
-
 func (p *program) pushExtensionCommand() *cobra.Command {
 	var o getOptions
 	cmd := &cobra.Command{
@@ -212,7 +196,7 @@ func (p *program) pushExtensionCommand() *cobra.Command {
 			if err := i.Push(cmd.Context(), raw, r); err != nil {
 				return err
 			}
-			fmt.Fprintf(p.out, installable, r.Name, r.Version)
+			fmt.Fprint(p.out, kit.InstallCommand(r.Name, r.Version))
 			return nil
 		},
 	}
@@ -275,5 +259,22 @@ func (p *program) runExtensionCommand() *cobra.Command {
 	f.StringVar(&t.Page, "page", "", "`file` of the page (default "+defaultPage+", if it is there)")
 	f.StringVar(&api, "api", "", "`GROUP/VERSION` that the backend answers for, or none if empty (default NAME.example.com/v1)")
 	f.StringVar(&t.Proxy, "proxy", "", "`path` below /proxy/ that leads to the backend, or none if empty (default /proxy/NAME)")
+	return cmd
+}
+
+func (p *program) logExtensionCommand() *cobra.Command {
+	var o getOptions
+	cmd := &cobra.Command{
+		Use: "log NAME", Short: "Show how far an installation is, and its log", Args: cobra.ExactArgs(1),
+		Long: "Show the state of an extension's InstallPlan, the conditions that do not hold, and the log of its last operation.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i, err := p.installation(&o)
+			if err != nil {
+				return err
+			}
+			return i.Log(cmd.Context(), plainLines{p.out}, args[0])
+		},
+	}
+	contextFlags(&o, cmd.Flags())
 	return cmd
 }

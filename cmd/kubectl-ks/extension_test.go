@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,7 +93,7 @@ func TestTheDocumentationShowsWhatTheCommandsSay(t *testing.T) {
 			t.Errorf("it does not show:\n%s", shown)
 		}
 	}
-	for _, shown := range []string{fmt.Sprintf(installable, "hello", "0.1.0"), kit.RemoveCommand("hello")} {
+	for _, shown := range []string{kit.InstallCommand("hello", "0.1.0"), kit.RemoveCommand("hello")} {
 		if !strings.Contains(string(text), shown) {
 			t.Errorf("it does not show:\n%s", shown)
 		}

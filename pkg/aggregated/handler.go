@@ -108,7 +108,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // ready answers 200 where the front proxy can be authenticated and discovery is known: ks-controller-manager asks before it tells
-// kube-apiserver of the API. Why not is only logged, since anybody may ask.
+// kube-apiserver of the API. The reason is only logged, since anybody may ask.
 func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
 	fault := h.FrontProxy.Fault()
 	if fault == nil && h.Resources.Catalog().All() == nil {
@@ -138,6 +138,9 @@ func (h *Handler) authenticate(r *http.Request) (user.Info, error) {
 	got, ok, err := h.FrontProxy.AuthenticateRequest(r)
 	if err != nil {
 		klog.V(2).InfoS("A request to the aggregated API is refused", "from", r.RemoteAddr, "reason", err.Error())
+	}
+	if apierrors.IsServiceUnavailable(err) { // who the front proxy is can't be told yet
+		return nil, err
 	}
 	if err != nil || !ok || got == nil || got.User == nil || got.User.GetName() == "" {
 		return nil, apierrors.NewUnauthorized("this API is reached through kube-apiserver only")

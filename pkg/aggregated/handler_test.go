@@ -527,3 +527,19 @@ func TestConnectionsOfStrangersEnd(t *testing.T) {
 		}
 	}
 }
+
+// O49: kube-apiserver is told to come again where it can't be told yet who it is, and refused where it is not the front proxy.
+func TestO49WhoCanNotBeToldYetComesAgain(t *testing.T) {
+	c := &cluster{}
+	h := serve(t, c, kapistest.NewService(t))
+	for code, err := range map[int]error{
+		http.StatusServiceUnavailable: status.RetryAfter(1, status.Errorf(http.StatusServiceUnavailable, "not read yet")),
+		http.StatusUnauthorized:       errors.New("not the front proxy"),
+	} {
+		c.proxy = err
+		got := ask(t, h, http.MethodGet, pathVersion, "")
+		if got.Code != code || (got.Header().Get("Retry-After") != "") != (code == http.StatusServiceUnavailable) {
+			t.Errorf("%v: %d, %v", err, got.Code, got.Header())
+		}
+	}
+}

@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"k8s.io/apiserver/pkg/authentication/user"
-	"sigs.k8s.io/yaml"
 
 	queryv1alpha1 "kapis.dev/ks-apiserver/pkg/api/query/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/boundedyaml"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -95,7 +95,7 @@ func readQuery(r *http.Request) (*queryv1alpha1.Query, error) {
 		return nil, err
 	}
 	if strings.Contains(r.Header.Get("Content-Type"), "yaml") {
-		if body, err = yaml.YAMLToJSONStrict(body); err != nil {
+		if body, err = boundedyaml.ToJSONStrict(body); err != nil {
 			return nil, status.BadRequestf("the body is no YAML: %v", err)
 		}
 	}

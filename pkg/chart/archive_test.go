@@ -4,11 +4,13 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
 	"testing"
 
+	"kapis.dev/ks-apiserver/pkg/boundedyaml"
 	"kapis.dev/ks-apiserver/pkg/chart"
 )
 
@@ -171,6 +173,10 @@ func TestPermissionsOfAllDocumentsCount(t *testing.T) {
 		if p, err := read(bad); err == nil {
 			t.Errorf("%.40s: %+v", bad, p)
 		}
+	}
+	_, err = read("kind: Role\n---\na: &a [*a]\n")
+	if !errors.Is(err, boundedyaml.ErrExpands) || !strings.HasPrefix(err.Error(), "permissions.yaml: document 2: ") {
+		t.Errorf("an alias that stands for itself: %v", err)
 	}
 	if a, _ := chart.Read(packed(t, shop()...)); a != nil {
 		if p, err := a.Permissions(); err != nil || p.Cluster != nil || p.Namespace != nil {

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"sigs.k8s.io/yaml"
+	"kapis.dev/ks-apiserver/pkg/boundedyaml"
 )
 
 // The bounds of an index.
@@ -66,7 +66,7 @@ func (v *Version) About() About {
 	return out
 }
 
-// SetAbout sets what About returns of a version that was not read of the text of an index.
+// SetAbout sets what About returns for a version that does not come from the text of an index.
 func (v *Version) SetAbout(is About) { v.about = &is }
 
 // Entry are the versions of one chart in an index.
@@ -81,13 +81,13 @@ type Entry struct {
 type Index struct {
 	// Digest changes with the content, and not with the time at which it was generated.
 	Digest string
-	// Complete says that the text shows its end. One that was cut off between two entries looks like one that has fewer.
+	// Complete says that the end of the text was recognized. A text that was cut off between two entries looks like an index with fewer.
 	Complete bool
 
 	entries []span
 }
 
-// span is the text of one entry, or the entry itself where it was not read of a text.
+// span is the text of one entry, or the entry itself if it does not come from a text.
 type span struct {
 	name  string
 	raw   []byte
@@ -111,7 +111,7 @@ func ReadIndex(raw []byte) (*Index, error) {
 	return readYAML(raw)
 }
 
-// NewIndex returns the index of what was found elsewhere than in one: each name once, in an order that does not change.
+// NewIndex returns an index of entries from elsewhere. Names must be unique and in a stable order.
 func NewIndex(entries []Entry) *Index {
 	out, sum := &Index{Complete: true}, sha256.New()
 	for i := range entries {
@@ -120,11 +120,17 @@ func NewIndex(entries []Entry) *Index {
 		for _, err := range e.Errs {
 			errs = append(errs, err.Error())
 		}
-		text, err := json.Marshal([]any{e.Name, e.Versions, errs})
-		if err != nil { // a time that has no text in JSON
-			text = fmt.Appendf(nil, "%q", fmt.Sprint(e.Name, e.Versions, errs))
+		for j := range e.Versions {
+			v := &e.Versions[j]
+			if v.Created = v.Created.UTC(); v.Created.Year() < 1 || v.Created.Year() > 9999 {
+				v.Created = time.Time{} // JSON has no text for it
+			}
 		}
-		sum.Write(text)
+		text, err := json.Marshal([]any{e.Name, e.Versions, errs})
+		if err != nil {
+			panic(fmt.Sprintf("encode the versions of a chart: %v", err))
+		}
+		sum.Write(text) // of one entry after the other: each is an array, which says where it ends
 		out.entries = append(out.entries, span{name: e.Name, entry: e})
 	}
 	out.Digest = hex.EncodeToString(sum.Sum(nil))
@@ -176,7 +182,7 @@ func (s *span) versions() (out []json.RawMessage, err error) {
 		err = json.Unmarshal(s.raw, &out)
 	} else {
 		var one map[string][]json.RawMessage
-		if err = yaml.Unmarshal(s.raw, &one); err == nil {
+		if err = boundedyaml.Unmarshal(s.raw, &one); err == nil {
 			var ok bool
 			if out, ok = one[s.name]; !ok || len(one) != 1 {
 				err = errors.New("it is not one list of versions")
@@ -221,7 +227,7 @@ func readJSON(raw []byte) (*Index, error) {
 
 var errEntries = fmt.Errorf("the index of the repository has more than %d charts", maxEntries)
 
-// scanner splits the text of an index in block style, as Helm writes it, into its entries.
+// scanner splits an index in YAML's block style, as Helm writes it, into the texts of its entries.
 type scanner struct {
 	out Index
 	// key is the key of the document that the lines belong to, and indent that of the entries' keys; 0 where none was read.
@@ -360,7 +366,7 @@ func keyOf(text []byte) (string, bool) {
 
 // readFlow reads a short index in any form of YAML.
 func readFlow(raw []byte) (*Index, error) {
-	text, err := yaml.YAMLToJSON(raw)
+	text, err := boundedyaml.ToJSON(raw)
 	if err != nil || len(text) > MaxIndex {
 		return nil, errIndex
 	}
@@ -370,7 +376,7 @@ func readFlow(raw []byte) (*Index, error) {
 	}
 	var top map[string]json.RawMessage
 	if json.Unmarshal(text, &top) == nil {
-		out.Complete = len(top["generated"]) > 0 // here the JSON was made of what there is, and its end says nothing
+		out.Complete = len(top["generated"]) > 0 // the JSON was made of the YAML here, so its own end proves nothing
 	}
 	return out, nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"kapis.dev/ks-apiserver/pkg/chart"
@@ -227,6 +228,15 @@ func TestAnIndexOfWhatWasFound(t *testing.T) {
 			t.Errorf("%s has the digest of %q", name, was)
 		}
 		seen[other.Digest] = name
+	}
+	at := func(created time.Time, name, version string) string { // S62: times that have no text in JSON, and names that join to one text
+		return chart.NewIndex([]chart.Entry{{Name: "shop", Versions: []chart.Version{{Name: name, Version: version, Created: created}}}}).Digest
+	}
+	for _, when := range []time.Time{{}, time.Unix(0, 0).In(time.FixedZone("far", 25*3600)), time.Unix(1<<60, 0), time.Unix(-1<<60, 0)} {
+		one, again := at(when, "a", "b"), at(when, "a", "b")
+		if at(when, "a b", "c") == at(when, "a", "b c") || one != again {
+			t.Errorf("versions of %d are not told apart", when.Unix())
+		}
 	}
 	for e := range x.Entries(func(name string) bool { return name == "shop" }) {
 		if e.Name != "shop" || len(e.Versions) != 1 || x.Len() != 2 {

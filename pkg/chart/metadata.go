@@ -13,9 +13,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/boundedyaml"
 )
 
 // The names that a chart's own files have.
@@ -185,8 +185,8 @@ func (a *Archive) Permissions() (*Permissions, error) {
 			Kind  string              `json:"kind"`
 			Rules []rbacv1.PolicyRule `json:"rules"`
 		}
-		if err := yaml.Unmarshal(text, &role); err != nil {
-			return nil, fmt.Errorf("%s: document %d is no YAML of a role", filePermissions, n)
+		if err := boundedyaml.Unmarshal(text, &role); err != nil {
+			return nil, fmt.Errorf("%s: document %d: %w", filePermissions, n, boundedyaml.Why(err, "it is no YAML of a role"))
 		}
 		switch role.Kind {
 		case "ClusterRole":
@@ -216,7 +216,7 @@ func (a *Archive) document(name string, into any) error {
 	if len(raw) > maxDocument {
 		return fmt.Errorf("%s has more than %d KiB", name, maxDocument>>10)
 	}
-	if err := yaml.Unmarshal(raw, into); err != nil {
+	if err := boundedyaml.Unmarshal(raw, into); err != nil {
 		return fmt.Errorf("%s can't be read: %.300s", name, oneLine(err.Error()))
 	}
 	return nil

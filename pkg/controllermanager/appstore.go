@@ -46,7 +46,7 @@ func appStore(cfg *config.Config) []controller {
 	}
 }
 
-// openFiles returns what keeps the files of the application store.
+// openFiles returns the store of the files of the application store: a bucket, or ConfigMaps.
 func openFiles(cfg *config.Config, kube kubernetes.Interface) (*file.Files, error) {
 	s := &cfg.S3
 	host, tls := s.Address()

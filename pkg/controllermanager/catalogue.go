@@ -71,7 +71,7 @@ func chartSource(cfg *config.Config) *source.Client {
 	return source.New(egress.Options{AllowLoopback: cfg.Egress.AllowLoopback})
 }
 
-// charts returns what reads the charts of versions.
+// charts returns the loader of charts of versions.
 func charts(from *source.Client, kube kubernetes.Interface) *source.Loader {
 	return &source.Loader{Client: from, Objects: source.Kube{Client: kube}}
 }

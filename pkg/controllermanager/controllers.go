@@ -44,15 +44,17 @@ type controller struct {
 	setup func(ctx context.Context, mgr manager.Manager) error
 }
 
-// logins has the configuration of logins.
-type logins struct {
+// configured is what controllers have of the configuration.
+type configured struct {
 	// unlock is how long a user whose status says so is locked out; retention and most bound the records of logins.
 	unlock, retention time.Duration
 	most              int
+	// configz is which optional parts of this cluster are on.
+	configz map[string]bool
 }
 
 // controllers returns the list. host is the name of the host's Cluster, "" on a member.
-func controllers(w *mirror.Writer, lag *mirror.Lag, host string, l logins) []controller {
+func controllers(w *mirror.Writer, lag *mirror.Lag, host string, l configured) []controller {
 	list := []controller{
 		{user.Name, iam("User", "GlobalRoleBinding"), func(ctx context.Context,
 			mgr manager.Manager) error {
@@ -94,7 +96,7 @@ func controllers(w *mirror.Writer, lag *mirror.Lag, host string, l logins) []con
 			iam("BuiltinRole", "RoleTemplate", "User", "WorkspaceRole", "WorkspaceRoleBinding")...), workspace.SetupUnplaced})
 		list = append(list, controller{cluster.Name, []schema.GroupVersionKind{clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster")},
 			func(ctx context.Context, mgr manager.Manager) error {
-				return cluster.Setup(ctx, mgr, host, version.Get().GitVersion)
+				return cluster.Setup(ctx, mgr, host, version.Get().GitVersion, l.configz)
 			}})
 		list = append(list, controller{cluster.LabelName, []schema.GroupVersionKind{clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster"),
 			clusterv1alpha1.SchemeGroupVersion.WithKind("Label")}, cluster.SetupLabels})

@@ -52,7 +52,7 @@ func TestChoose(t *testing.T) {
 func TestEveryControllerNeedsWhatTheSchemeHas(t *testing.T) {
 	scheme := kube.Scheme()
 	seen := map[string]bool{}
-	for _, c := range controllers(nil, nil, "host", logins{}) {
+	for _, c := range controllers(nil, nil, "host", configured{}) {
 		if c.name == "" || seen[c.name] || c.setup == nil || len(c.needs) == 0 {
 			t.Errorf("controller %q", c.name)
 		}
@@ -63,7 +63,7 @@ func TestEveryControllerNeedsWhatTheSchemeHas(t *testing.T) {
 			}
 		}
 	}
-	if slices.Contains(names(controllers(nil, nil, "", logins{})), "cluster") {
+	if slices.Contains(names(controllers(nil, nil, "", configured{})), "cluster") {
 		t.Error("a member keeps a host's object")
 	}
 }

@@ -16,13 +16,13 @@ import (
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
-// newExecutor returns what runs operations on Helm releases. There is one, so that its bounds hold for extensions and applications
+// newExecutor returns the executor of operations on Helm releases. There is one, so that its bounds hold for extensions and applications
 // together.
 func newExecutor(cfg *config.Config) *helm.Executor {
 	return helm.New(helm.Options{Timeout: time.Duration(cfg.HelmExecutor.Timeout), HistoryMax: cfg.HelmExecutor.HistoryMax})
 }
 
-// installation returns what the controller of InstallPlans needs.
+// installation returns the options of the controller of InstallPlans.
 func installation(cfg *config.Config, executor *helm.Executor, charts installplan.Charts) installplan.Options {
 	return installplan.Options{
 		Helm: executor, Charts: charts, Member: host(cfg) == "", Host: host(cfg),
@@ -40,7 +40,7 @@ func extensionKinds() (out []schema.GroupVersionKind) {
 	return out
 }
 
-// missingToApprove returns what judges the approval of installations.
+// missingToApprove returns the function that checks who may approve installations.
 func (w *escalationWebhook) missingToApprove(ctx context.Context, u authenticationv1.UserInfo, plan string, r *permission.Request) (
 	[]rbacv1.PolicyRule, error) {
 	if err := w.ready(); err != nil {

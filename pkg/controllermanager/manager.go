@@ -148,9 +148,9 @@ func assemble(ctx context.Context, mgr manager.Manager, hooks *webhooks, cfg *co
 		return nil, err
 	}
 	executor := newExecutor(cfg)
-	list, err := choose(append(controllers(writer, lag, host(cfg), logins{
+	list, err := choose(append(controllers(writer, lag, host(cfg), configured{
 		unlock: time.Duration(a.AuthenticateRateLimiterDuration), retention: time.Duration(a.LoginHistoryRetentionPeriod),
-		most: a.LoginHistoryMaximumEntries,
+		most: a.LoginHistoryMaximumEntries, configz: cfg.Configz(),
 	}), slices.Concat(certificates, routers, extensions(cfg), catalogue(cfg, executor),
 		appRepos(cfg), appStore(cfg), applicationReleases(cfg, executor), []controller{aggregated(cfg)})...), o.Controllers)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	controllercatalogue "kapis.dev/ks-apiserver/pkg/controller/catalogue"
 	"kapis.dev/ks-apiserver/pkg/controller/configsecret"
 	controllerextension "kapis.dev/ks-apiserver/pkg/controller/extension"
-	"kapis.dev/ks-apiserver/pkg/controller/installplan"
+	"kapis.dev/ks-apiserver/pkg/controller/installapproval"
 	"kapis.dev/ks-apiserver/pkg/controller/ksserviceaccount"
 	"kapis.dev/ks-apiserver/pkg/controller/resourcequota"
 	"kapis.dev/ks-apiserver/pkg/controller/serviceaccount"
@@ -115,7 +115,7 @@ func fixed() []entry {
 		{name: "defaulter.extensions.kapis.dev", path: controllerextension.DefaultPath, mutates: true, policy: admissionv1.Fail,
 			rules:      []admissionv1.RuleWithOperations{rule(extensionsv1alpha1.GroupName, controllerextension.Resources(), create, update)},
 			conditions: []admissionv1.MatchCondition{notSelf()}},
-		{name: "approval.installplans.kapis.dev", path: installplan.Path, mutates: true, policy: admissionv1.Fail,
+		{name: "approval.installplans.kapis.dev", path: installapproval.Path, mutates: true, policy: admissionv1.Fail,
 			rules:      []admissionv1.RuleWithOperations{rule(kubespherev1alpha1.GroupName, []string{"installplans"}, create, update)},
 			conditions: []admissionv1.MatchCondition{notSelf()}},
 		{name: "protector.catalogue.kapis.dev", path: controllercatalogue.ProtectPath, policy: admissionv1.Fail,

@@ -204,7 +204,7 @@ func TestQuotasAreAskedAboutWhereTheyAreCounted(t *testing.T) {
 	limits := resourcequota.NewLimits()
 	limits.Set(&store.Object{Name: "q", Raw: []byte(`{"spec":{"selector":{"kubesphere.io/workspace":"a"},"quota":{"hard":{"pods":"1"}}}}`)})
 	for patterns, want := range map[string]bool{"*": true, "*,-user": true, "*,-resourcequota": false, "user": false} {
-		list, err := choose(controllers(nil, nil, "host", logins{}), strings.Split(patterns, ","))
+		list, err := choose(controllers(nil, nil, "host", configured{}), strings.Split(patterns, ","))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +232,7 @@ func (i indexer) IndexField(_ context.Context, o client.Object, field string, of
 func TestTheWebhooksBringTheirIndexAlong(t *testing.T) {
 	i := indexer{ClientBuilder: fakeclient.NewClientBuilder().WithScheme(kube.Scheme())}
 	for _, c := range (&webhooks{}).indexes() {
-		if len(c.needs) == 0 || has(controllers(nil, nil, "host", logins{}), c.name) {
+		if len(c.needs) == 0 || has(controllers(nil, nil, "host", configured{}), c.name) {
 			t.Errorf("%s needs %v", c.name, c.needs)
 		}
 		if err := c.setup(t.Context(), i); err != nil {

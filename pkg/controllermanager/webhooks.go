@@ -23,6 +23,7 @@ import (
 	webhook "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"kapis.dev/ks-apiserver/pkg/admission"
+	"kapis.dev/ks-apiserver/pkg/admission/fairqueue"
 	quotav1alpha2 "kapis.dev/ks-apiserver/pkg/api/quota/v1alpha2"
 	"kapis.dev/ks-apiserver/pkg/authz/rbac"
 	"kapis.dev/ks-apiserver/pkg/certificate"
@@ -30,11 +31,12 @@ import (
 	controllercatalogue "kapis.dev/ks-apiserver/pkg/controller/catalogue"
 	"kapis.dev/ks-apiserver/pkg/controller/configsecret"
 	controllerextension "kapis.dev/ks-apiserver/pkg/controller/extension"
-	"kapis.dev/ks-apiserver/pkg/controller/installplan"
+	"kapis.dev/ks-apiserver/pkg/controller/installapproval"
 	"kapis.dev/ks-apiserver/pkg/controller/ksserviceaccount"
 	"kapis.dev/ks-apiserver/pkg/controller/resourcequota"
 	"kapis.dev/ks-apiserver/pkg/controller/serviceaccount"
 	"kapis.dev/ks-apiserver/pkg/controller/user"
+	"kapis.dev/ks-apiserver/pkg/controller/workspace"
 	"kapis.dev/ks-apiserver/pkg/iam/account"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
@@ -141,7 +143,8 @@ func (h *webhooks) handlers(mgr manager.Manager) map[string]webhook.Handler {
 	names := &account.NativeNames{Client: h.client.RbacV1(), Now: time.Now}
 	guard := &escalationWebhook{ready: h.ready, guard: &admission.Guard{
 		Holdings: h.index, Known: h.known, Host: h.host, Named: names.Has, NamedGroup: names.HasGroup, Native: asked.may,
-		Active: administrators{live}.active,
+		Active:  administrators{live}.active,
+		InStore: func(ctx context.Context, name string) (string, error) { return workspace.InStore(ctx, live, name) },
 	}}
 	return map[string]webhook.Handler{
 		pathGuard:         guard,
@@ -156,7 +159,7 @@ func (h *webhooks) handlers(mgr manager.Manager) map[string]webhook.Handler {
 		ksserviceaccount.InjectorPath: &ksserviceaccount.Injector{Client: cached, Live: live},
 		resourcequota.Path:            resourcequota.NewValidator(cached, live, cached),
 
-		installplan.Path: &installplan.Webhook{Client: cached, Charts: charts(h.charts, h.client), Missing: guard.missingToApprove},
+		installapproval.Path: &installapproval.Webhook{Client: cached, Live: live, Charts: charts(h.charts, h.client), Missing: guard.missingToApprove},
 
 		controllercatalogue.ProtectPath:  &controllercatalogue.Protector{Live: live},
 		controllerextension.DefaultPath:  controllerextension.Defaulter{},
@@ -185,9 +188,7 @@ func (h *webhooks) indexes() []controller {
 
 // add serves the webhooks with mgr, and reconciles their registration at kube-apiserver.
 func (h *webhooks) add(mgr manager.Manager) error {
-	for path, handler := range h.handlers(mgr) {
-		h.server.Register(path, &webhook.Webhook{Handler: handler})
-	}
+	h.register(h.handlers(mgr))
 	expires := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "ks_webhook_certificate_expiration_timestamp_seconds",
 		Help: "When the serving certificate of the webhooks ends. It is renewed when a third of its life is left.",
@@ -212,6 +213,19 @@ func (h *webhooks) add(mgr manager.Manager) error {
 		return fmt.Errorf("add the readiness check of roles: %w", err)
 	}
 	return nil
+}
+
+// register serves handlers by their paths. All together work on a few writes of one user at once. Writes that count against a quota are
+// worked on together, the more at once the better: package resourcequota bounds them.
+func (h *webhooks) register(handlers map[string]webhook.Handler) {
+	turns := fairqueue.New()
+	for path, handler := range handlers {
+		var answers http.Handler = &webhook.Webhook{Handler: handler}
+		if path != resourcequota.Path {
+			answers = turns.Handler(answers)
+		}
+		h.server.Register(path, answers)
+	}
 }
 
 // everywhere is a Runnable that every replica runs, leader or not.

@@ -52,10 +52,14 @@ func (b *breaker) worked() {
 	b.failed, b.pause, b.trying = b.failed[:0], 0, false
 }
 
-// broke notes that the backend could not be connected to, or did not begin to answer in time.
+// broke notes that the backend could not be connected to, or did not begin to answer in time. What was sent before the breaker opened says
+// nothing new: else those that waited together would make the first pause the longest.
 func (b *breaker) broke(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.pause > 0 && now.Before(b.until) {
+		return
+	}
 	b.trying = false
 	if b.pause > 0 {
 		b.pause = min(2*b.pause, breakerLongest)

@@ -31,9 +31,10 @@ const (
 	maxContent, maxContents = 16 << 20, 128 << 20
 	// fetchTimeout bounds reading one.
 	fetchTimeout = 3 * time.Second
-	// recheckAfter is how long content is taken for the present one whose bundle does not say so by its digest.
+	// recheckAfter is how long content is taken for the present one whose bundle does not say so by its digest, and how long a source that
+	// can't be read is not asked again: pages would wait for it each time.
 	recheckAfter = 10 * time.Second
-	// staleFor is how long content is served whose source can't be read.
+	// staleFor is how long old content is served while its source can't be read.
 	staleFor = 24 * time.Hour
 	// minGzip is the size in bytes from which content is compressed.
 	minGzip = 1 << 10
@@ -64,7 +65,7 @@ type File struct {
 	raw    []byte
 	from   *v1alpha1.Source
 	main   bool // the file that the digest of the bundle is of
-	// digest is what its link says that its content has; "" where a link may have any.
+	// digest is the one that the content must have by its link; "" for any.
 	digest string
 }
 
@@ -152,8 +153,8 @@ func (b *Bundle) add(link, media string, raw []byte, from *v1alpha1.Source, main
 	return nil
 }
 
-// checkSource returns why a bundle may not have a source. A Secret is read only in the namespace of the bundle's extension: anybody may
-// read what a bundle has.
+// checkSource returns an error for a source that a bundle may not have. A Secret must be in the namespace of the bundle's extension, since
+// anybody may read bundles.
 func (b *Bundle) checkSource(s *v1alpha1.Source) error {
 	switch {
 	case s.ConfigMapKeyRef != nil:
@@ -215,12 +216,18 @@ type Files struct {
 
 type fileKey struct{ bundle, link string }
 
+// text is the key where one has to be a text.
+func (k fileKey) text() string { return strconv.Itoa(len(k.bundle)) + ":" + k.bundle + k.link }
+
 // content is a file as it is served.
 type content struct {
 	plain, zipped []byte // zipped is nil where it is not shorter
 	digest        string
 	version       string // of the bundle
 	at            time.Time
+	// failed is when the source could not be read last, since at, by a bundle of the version failedOf.
+	failed   time.Time
+	failedOf string
 }
 
 // NewFiles returns the files of the bundles of an index.
@@ -230,16 +237,16 @@ func NewFiles(x *Index, r Reader, now func() time.Time) *Files {
 	})}
 }
 
-// content returns what a file has: what is in memory, while its bundle says so, or what its source has.
+// content returns the content of a file: from memory while that is current, and otherwise from its source.
 func (s *Files) content(ctx context.Context, f *File) (*content, error) {
 	key := fileKey{f.bundle.uid, f.Link}
 	s.mu.Lock()
 	kept, ok := s.kept.Use(key)
 	s.mu.Unlock()
-	if ok && f.present(kept, s.Now()) {
+	if ok && (f.present(kept, s.Now()) || kept.failedOf == f.bundle.version && s.Now().Sub(kept.failed) < recheckAfter) {
 		return kept, nil
 	}
-	got, err, _ := s.fetching.Do(f.bundle.uid+" "+f.Link, func() (any, error) { // a UID has no blank
+	got, err, _ := s.fetching.Do(key.text(), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout) // others may wait for it
 		defer cancel()
 		raw, err := s.read(ctx, f)
@@ -260,12 +267,19 @@ func (s *Files) content(ctx context.Context, f *File) (*content, error) {
 		return got.(*content), nil
 	case ok && s.Now().Sub(kept.at) < staleFor:
 		klog.ErrorS(err, "A file of a JSBundle can't be read: the last one is served", "bundle", f.bundle.Name, "link", f.Link)
+		held := *kept
+		held.failed, held.failedOf = s.Now(), f.bundle.version
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if is, ok := s.kept.Use(key); ok && is == kept { // else another request has read it meanwhile
+			s.kept.Set(key, &held)
+		}
 		return kept, nil
 	}
 	return nil, err
 }
 
-// present reports whether content that is in memory is what the file has now.
+// present reports whether content in memory is current.
 func (f *File) present(c *content, now time.Time) bool {
 	if c.version != f.bundle.version {
 		return false
@@ -276,7 +290,7 @@ func (f *File) present(c *content, now time.Time) bool {
 // settled reports whether the version of the bundle changes with the content.
 func (f *File) settled(c *content) bool { return f.raw != nil || f.main && f.bundle.digest == c.digest }
 
-// Digest returns that of what a bundle has now, "" for one whose content is in the object itself.
+// Digest returns the digest of a bundle's content now; "" for content in the object itself.
 func (s *Files) Digest(ctx context.Context, o *v1alpha1.JSBundle) (string, error) {
 	b, err := newBundle(o)
 	if err != nil {
@@ -348,7 +362,7 @@ func newContent(raw []byte, version string, now time.Time) *content {
 	return c
 }
 
-// Digest is what AnnotationDigest has of content.
+// Digest returns the digest of content, as AnnotationDigest has it.
 func Digest(raw []byte) string {
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])

@@ -162,6 +162,47 @@ func TestABundleFollowsItsSource(t *testing.T) { // X14
 	}
 }
 
+// X14: a source that can't be read, which takes up to three seconds to know, is not asked by each page: the last content is there at once. Once the source is
+// there again, or the bundle names another one, that counts.
+func TestX14ASourceThatIsAwayIsNotAskedByEachPage(t *testing.T) {
+	d := newDist(t)
+	const link, key = "/dist/shop/index.js", "configmap shop/web/index.js"
+	of := func(name string) obj {
+		return obj{"rawFrom": obj{"configMapKeyRef": obj{"namespace": "shop", "name": name, "key": "index.js"}}}
+	}
+	lose := func() (reads int) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.keys, key)
+		d.now = d.now.Add(11 * time.Second)
+		return d.reads
+	}
+	d.put(key, "one")
+	d.set("jsbundles", "shop", of("web"), linked(link))
+	d.get(link)
+	reads := lose()
+	for range 5 {
+		if w := d.get(link); w.Code != http.StatusOK || w.Body.String() != "one" {
+			t.Errorf("%d %q", w.Code, w.Body)
+		}
+	}
+	if n := d.reads - reads; n != 1 {
+		t.Errorf("the source was asked %d times", n)
+	}
+	d.put(key, "two")
+	d.now = d.now.Add(11 * time.Second)
+	if w := d.get(link); w.Body.String() != "two" {
+		t.Errorf("%q", w.Body)
+	}
+	lose()
+	d.get(link)
+	d.put("configmap shop/other/index.js", "three")
+	d.set("jsbundles", "shop", of("other"), linked(link))
+	if w := d.get(link); w.Body.String() != "three" {
+		t.Errorf("of another source: %q", w.Body)
+	}
+}
+
 func TestABundleShowsNoSecretAndNoPage(t *testing.T) { // X13
 	d := newDist(t)
 	d.put("secret kube-system/admin/token", "canary")

@@ -13,8 +13,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
 )
 
-// proxyRoot is what the paths of ReverseProxies begin with, and distRoot those of JSBundles.
+// GroupRoot is what the paths of groups begin with, proxyRoot those of ReverseProxies, and distRoot those of JSBundles.
 const (
+	GroupRoot = "/kapis"
 	proxyRoot = "/proxy/"
 	distRoot  = "/dist/"
 )
@@ -66,10 +67,26 @@ func CheckAPIService(o *v1alpha1.APIService, taken func(schema.GroupVersion) boo
 	if err := CheckGroup(gv, taken); err != nil {
 		return err
 	}
+	if _, err := backendRoot(o); err != nil {
+		return err
+	}
 	if _, err := ParseEndpoint(&o.Spec.Endpoint); err != nil {
 		return fmt.Errorf("spec: %w", err)
 	}
 	return nil
+}
+
+// backendRoot returns the path below which the backend of an APIService has its group.
+func backendRoot(o *v1alpha1.APIService) (string, error) {
+	root, ok := o.Annotations[v1alpha1.AnnotationRoot]
+	if !ok {
+		return GroupRoot, nil
+	}
+	if !SoundPath(root) || strings.HasSuffix(root, "/") || strings.Contains(root, "//") || strings.ContainsAny(root, "*?#%") {
+		return "", fmt.Errorf("metadata.annotations[%s]: %.200q is no path without a slash at its end, such as /apis",
+			v1alpha1.AnnotationRoot, root)
+	}
+	return root, nil
 }
 
 // CheckReverseProxy is CheckAPIService for a ReverseProxy.
@@ -89,13 +106,16 @@ func CheckReverseProxy(o *v1alpha1.ReverseProxy) error {
 	return nil
 }
 
-// Matches returns what no other ReverseProxy may match: path and method.
-func Matches(o *v1alpha1.ReverseProxy) string {
+// Match is what no other ReverseProxy may match.
+type Match struct{ Method, Path string }
+
+// Matches returns what a ReverseProxy matches; the zero Match for one that matches nothing here.
+func Matches(o *v1alpha1.ReverseProxy) Match {
 	m, err := parseMatcher(&o.Spec.Matcher)
 	if err != nil || o.Labels[v1alpha1.LabelProxyTarget] == v1alpha1.TargetConsole {
-		return ""
+		return Match{}
 	}
-	return m.method + " " + o.Spec.Matcher.Path // a method has no blank
+	return Match{m.method, o.Spec.Matcher.Path}
 }
 
 // DefaultLink is the link of a bundle that names none.
@@ -116,6 +136,28 @@ func Links(o *v1alpha1.JSBundle) []string {
 	out := make([]string, 0, len(b.files))
 	for link := range b.files {
 		out = append(out, link)
+	}
+	return out
+}
+
+// Sources returns the backends that files of a bundle are fetched from, by their fields.
+func Sources(o *v1alpha1.JSBundle) map[string]*v1alpha1.Endpoint {
+	out := map[string]*v1alpha1.Endpoint{}
+	add := func(field string, s *v1alpha1.Source) {
+		if s != nil && (s.URL != nil && *s.URL != "" || s.Service != nil) {
+			out[field] = &s.Endpoint
+		}
+	}
+	if len(o.Spec.Raw) == 0 {
+		add("spec.rawFrom", o.Spec.RawFrom)
+	}
+	if a := o.Spec.Assets; a != nil {
+		if a.Style != nil {
+			add("spec.assets.style", &a.Style.Source)
+		}
+		for i := range a.Files {
+			add(fmt.Sprintf("spec.assets.files[%d]", i), &a.Files[i].Source)
+		}
 	}
 	return out
 }

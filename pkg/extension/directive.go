@@ -49,7 +49,7 @@ type pathRegexp struct {
 	replace string
 }
 
-// Compile reads directives. Its error says which one does not parse, and why.
+// Compile compiles directives. Its error names the one that is invalid.
 func Compile(in *v1alpha1.Directives) (*Directives, error) {
 	d := &Directives{
 		stripPrefix: in.StripPathPrefix, stripSuffix: in.StripPathSuffix,
@@ -95,19 +95,19 @@ func Compile(in *v1alpha1.Directives) (*Directives, error) {
 	return d, nil
 }
 
-// methods are those that a request may be changed to.
+// methods are the methods that a directive may set.
 var methods = map[string]bool{
 	http.MethodGet: true, http.MethodHead: true, http.MethodPost: true, http.MethodPut: true, http.MethodPatch: true,
 	http.MethodDelete: true, http.MethodOptions: true,
 }
 
-// two returns the two words of a directive. The second one may be empty, or have blanks.
+// two splits a directive into its first word and the rest.
 func two(text string) (first, second string, ok bool) {
 	first, second, ok = strings.Cut(strings.TrimSpace(text), " ")
 	return first, strings.TrimSpace(second), first != "" && ok
 }
 
-// reserved reports whether a header is of the connection, or says who asks: no directive changes it.
+// reserved reports whether a header belongs to the connection, or states the caller's identity: directives can't change it.
 func reserved(name string, up bool) bool {
 	for _, prefix := range []string{"X-Remote-", "X-Forwarded-", "Impersonate-", "X-Kubesphere-", "Sec-Websocket-", "Proxy-"} {
 		if up && strings.HasPrefix(name, prefix) {
@@ -156,7 +156,7 @@ func appendHeaderEdit(edits []headerEdit, text string, up bool) ([]headerEdit, e
 	return append(edits, e), nil
 }
 
-// placeholder is what stands for a property of the caller or of the request.
+// placeholder stands for a property of the caller or the request in a directive.
 var placeholder = regexp.MustCompile(`\{[^{}]*\}`)
 
 const (
@@ -207,8 +207,8 @@ func compileRewrite(text string) (r rewrite, err error) {
 	return r, nil
 }
 
-// globOf returns what matches a pattern, in any case: * for all, /p/* for a prefix, *s for a suffix, *x* for what is contained, and
-// otherwise a glob, whose * ends at a slash.
+// globOf returns a matcher for a pattern, ignoring case: * matches all, /p/* a prefix, *s a suffix, *x* a part, and anything else is a
+// glob, whose * ends at a slash.
 func globOf(pattern string) (func(string) bool, error) {
 	lower := strings.ToLower(pattern)
 	prefix, open := strings.CutSuffix(lower, "*")
@@ -249,7 +249,7 @@ func compileRegexp(text string) (r pathRegexp, err error) {
 	return r, nil
 }
 
-// Caller is who asks, for placeholders.
+// Caller is the caller of a request, for placeholders.
 type Caller struct {
 	Name, Email string
 	Groups      []string
@@ -258,7 +258,7 @@ type Caller struct {
 // Target is what a backend is asked for. Path is decoded, Query as it is in a URL.
 type Target struct{ Method, Path, Query string }
 
-// errTarget is what directives have made of a path that no server should read.
+// errTarget says that directives have made a path that servers read in different ways.
 type errTarget struct{ path string }
 
 func (e *errTarget) Error() string {
@@ -371,7 +371,7 @@ func (e *headerEdit) apply(h http.Header, value string) {
 	}
 }
 
-// Restore returns the path that a path of the backend has here, as far as it is known: what stripPathPrefix cuts is put back.
+// Restore returns the path at this server of a path at the backend: what stripPathPrefix has removed is added again.
 func (d *Directives) Restore(path string) string {
 	if d.stripPrefix == "" {
 		return path

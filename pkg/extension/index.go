@@ -27,7 +27,7 @@ type Options struct {
 	Taken func(schema.GroupVersion) bool
 	// Egress says which addresses are connected to.
 	Egress egress.Options
-	// ClientCertificate returns what this server proves itself with to a backend that asks for it by TLS; nil for nothing.
+	// ClientCertificate returns the client certificate for backends that ask for one; nil for none.
 	ClientCertificate func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
 }
 
@@ -39,11 +39,15 @@ type Backend struct {
 	Fault string
 	// Base is the path that the backend has here, without a slash at its end: what its cookies and redirects may name.
 	Base string
-	// Audience is that of tokens which say who asks.
+	// Root is what the path of a request for an APIService begins with at the backend, in place of GroupRoot.
+	Root string
+	// Audience is the audience of tokens that name the caller.
 	Audience string
 	// Address is where the backend is, and Upstream what it shares with others there; nil where there is a Fault.
 	Address  *Address
 	Upstream *Upstream
+	// Forwards says that it gets the access tokens of its callers, which was approved for this very object.
+	Forwards bool
 	// Directives change requests for a ReverseProxy; nil for an APIService.
 	Directives *Directives
 	// Within reports whether a path is one that the object matches.
@@ -100,7 +104,7 @@ func NewIndex(o Options) *Index {
 	return x
 }
 
-// Sinks returns what to feed the index with.
+// Sinks returns the sinks that feed the index.
 func (x *Index) Sinks() map[schema.GroupVersionResource]store.Sink {
 	of := v1alpha1.SchemeGroupVersion.WithResource
 	return map[schema.GroupVersionResource]store.Sink{
@@ -155,10 +159,14 @@ func (x *Index) setService(raw []byte) error {
 		return fmt.Errorf("read an APIService: %w", err)
 	}
 	gv := schema.GroupVersion{Group: o.Spec.Group, Version: o.Spec.Version}
-	base := "/kapis/" + gv.String()
-	b := &Backend{Kind: "APIService", Name: o.Name, Base: base, Audience: "apiservice:" + gv.String(), created: o.CreationTimestamp.Time,
-		Within: func(path string) bool { return below(path, base) }}
-	x.connect(b, &o.Status, &o.Spec.Endpoint, CheckGroup(gv, x.options.Taken))
+	base := GroupRoot + "/" + gv.String()
+	root, wrong := backendRoot(o)
+	b := &Backend{Kind: "APIService", Name: o.Name, Base: base, Root: root, Audience: "apiservice:" + gv.String(),
+		Forwards: forwards(o), created: o.CreationTimestamp.Time, Within: func(path string) bool { return below(path, base) }}
+	if err := CheckGroup(gv, x.options.Taken); err != nil {
+		wrong = err
+	}
+	x.connect(b, &o.Status, &o.Spec.Endpoint, wrong)
 	x.services[o.Name] = &apiService{b, gv}
 	return nil
 }
@@ -185,7 +193,7 @@ func (x *Index) setProxy(raw []byte) error {
 	d, wrong := Compile(&o.Spec.Directives)
 	p := &reverseProxy{path: m.path, open: m.open, method: m.method}
 	p.Backend = &Backend{Kind: "ReverseProxy", Name: o.Name, Base: strings.TrimSuffix(m.path, "/"), Audience: "reverseproxy:" + o.Name,
-		Directives: d, created: o.CreationTimestamp.Time,
+		Forwards: forwards(o), Directives: d, created: o.CreationTimestamp.Time,
 		Within: func(path string) bool { return path == m.path || m.open && strings.HasPrefix(path, m.path) }}
 	x.connect(p.Backend, &o.Status, &o.Spec.Upstream, wrong)
 	x.proxies[o.Name] = p

@@ -6,8 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 
+	"kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/extension"
 	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/store"
@@ -105,6 +108,35 @@ func TestAGroupHasTheOldestAPIService(t *testing.T) { // X1, X2
 	f.set("apiservices", "off", obj{"group": "off.example.com", "version": "v1", "url": "http://backend.example"}, obj{"state": "Disabled"})
 	if b := at("off.example.com"); b == nil || !strings.Contains(b.Fault, `"Disabled"`) || b.Upstream != nil {
 		t.Errorf("%+v", b)
+	}
+}
+
+// A backend may have its group below another root than ours; one that is no path is told, and nothing is passed on.
+func TestX4TheRootOfABackendIsAPath(t *testing.T) {
+	for root, want := range map[string]string{"/apis": "", "/a/b": "", "apis": "no path", "": "no path", "/": "no path", "/apis/": "no path",
+		"/../apis": "no path", "/a/%2e%2e": "no path", "/apis?x=": "no path", "//host": "no path", "/a\b": "no path", "/a//b": "no path", "/a\r\nX: y": "no path",
+		"http://host/apis": "no path"} {
+		o := &v1alpha1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "shop", Annotations: map[string]string{v1alpha1.AnnotationRoot: root}},
+			Spec: v1alpha1.APIServiceSpec{Group: "shop.example.com", Version: "v1", Endpoint: v1alpha1.Endpoint{URL: ptr.To("http://backend.example")}}}
+		err := extension.CheckAPIService(o, nil)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", root, err)
+		}
+		f := newFed(t)
+		o.Status.State = v1alpha1.StateAvailable
+		raw, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for gvr, sink := range f.Sinks() {
+			if gvr.Resource == "apiservices" {
+				sink.Set(&store.Object{Name: "shop", Raw: redaction.Bytes(raw)})
+			}
+		}
+		b := f.Service(schema.GroupVersion{Group: "shop.example.com", Version: "v1"})
+		if b == nil || !strings.Contains(b.Fault, want) || want == "" && (b.Fault != "" || b.Root != root) {
+			t.Errorf("%q: %+v", root, b)
+		}
 	}
 }
 

@@ -8,11 +8,13 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -37,6 +39,9 @@ type Address struct {
 	roots  *x509.CertPool
 	digest [sha256.Size]byte // of the CA bundle
 }
+
+// Hostname is that of Host, without its port.
+func (a *Address) Hostname() string { return (&url.URL{Host: a.Host}).Hostname() }
 
 // addressKey is what makes two addresses one.
 type addressKey struct {
@@ -111,7 +116,7 @@ type Upstream struct {
 	byUser map[User]int
 }
 
-// User is who asks a backend, as its bounds count.
+// User is the caller of a backend, as its bounds count them.
 type User struct{ UID, Name string }
 
 // Transport returns a transport to the backend, with connections of its own.
@@ -181,16 +186,37 @@ func (u *Upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Header.Get("Upgrade") != "" {
 		by = u.upgrading
 	}
+	var sent *watchedBody
+	if r.Body != nil && r.Body != http.NoBody {
+		sent = &watchedBody{ReadCloser: r.Body}
+		r = r.WithContext(r.Context()) // a RoundTripper changes no request
+		r.Body = sent
+	}
 	resp, err := by.RoundTrip(r)
 	switch {
 	case err == nil:
 		u.breaker.worked()
-	case r.Context().Err() != nil && !errors.Is(context.Cause(r.Context()), ErrHeaderTimeout):
+	case r.Context().Err() != nil && !errors.Is(context.Cause(r.Context()), ErrHeaderTimeout), sent != nil && sent.failed.Load():
 		u.breaker.left()
 	default:
 		u.breaker.broke(time.Now())
 	}
 	return resp, err
+}
+
+// watchedBody is the body of a request, which its client may break off or make too large: nothing that the backend is to blame for.
+type watchedBody struct {
+	io.ReadCloser
+	failed atomic.Bool
+}
+
+// Read implements io.Reader.
+func (b *watchedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		b.failed.Store(true)
+	}
+	return n, err
 }
 
 // ErrHeaderTimeout is the cause with which a request is ended whose answer has not begun in time.

@@ -65,6 +65,17 @@ func TestABackendThatCantBeReachedIsNotAskedForAWhile(t *testing.T) { // X10
 	}
 }
 
+// X10: requests that were under way when the breaker opened, and fail later, do not make the first pause a longer one.
+func TestX10WhatFailsLaterDoesNotMakeAPauseLonger(t *testing.T) {
+	now, b := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC), &breaker{}
+	for range atMost { // all wait, and fail at one moment
+		b.broke(now)
+	}
+	if wait, _ := b.enter(now); wait != time.Second {
+		t.Errorf("the first trial is in %v", wait)
+	}
+}
+
 // A trial that is never sent, as one that other bounds refuse, leaves the next one its turn.
 func TestATrialThatIsNotSentIsNone(t *testing.T) { // X10
 	u, now := newUpstream(&Address{Scheme: "http", Host: "backend.example"}, &Options{}), time.Now()

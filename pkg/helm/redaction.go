@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sigs.k8s.io/yaml"
+	"kapis.dev/ks-apiserver/pkg/boundedyaml"
 )
 
 const (
@@ -63,7 +63,7 @@ func (h *Hidden) text(s string) {
 	}
 }
 
-// Redactor returns what replaces these texts.
+// Redactor returns a Redactor that replaces these texts.
 func (h *Hidden) Redactor() *Redactor {
 	return &Redactor{replacerOf(h.texts), replacerOf(h.names)}
 }
@@ -115,8 +115,8 @@ func (r *Redactor) Clean(l *Line) {
 
 func (r *Redactor) text(s string) string { return r.texts.Replace(s) }
 
-// newRedactor returns what replaces the texts of the values. Those of fewer than eight characters stay, since they are words of every
-// message; those of SecretValues from four on are replaced.
+// newRedactor returns a redactor that replaces the texts of the values. Those of fewer than eight characters stay, since they are words of
+// every message; those of SecretValues are replaced from four characters on.
 func newRedactor(r *Request) (*Redactor, error) {
 	h := &Hidden{}
 	for _, from := range []struct {
@@ -128,7 +128,7 @@ func newRedactor(r *Request) (*Redactor, error) {
 		{"secret values", r.SecretValues, func(s string) { h.AddSecret(s, 4, r.Name, r.Namespace) }},
 	} {
 		var v map[string]any
-		if err := yaml.Unmarshal(from.text, &v); err != nil {
+		if err := boundedyaml.Unmarshal(from.text, &v); err != nil {
 			// The parser's error quotes what it read.
 			return nil, &Error{Reason: ReasonInvalid, Message: fmt.Sprintf("Helm operation: the %s are not a YAML mapping", from.name)}
 		}

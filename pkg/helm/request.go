@@ -9,7 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
+
+	"kapis.dev/ks-apiserver/pkg/boundedyaml"
 )
 
 // Bounds of a request.
@@ -57,7 +58,7 @@ type Request struct {
 	Values       []byte `json:"values,omitempty"`
 	SecretValues []byte `json:"secretValues,omitempty"`
 	// GivesDigest is Result.GivesDigest of Render. Where it is set, Apply changes nothing if the chart renders other roles, role templates or
-	// bindings now: its templates may be written to do so.
+	// bindings now, or other backends that get access tokens: its templates may be written to do so.
 	GivesDigest string `json:"givesDigest,omitempty"`
 	// Labels are set on all objects, hooks and CustomResourceDefinitions too, over those of the chart; selectors and templates of pods
 	// don't get them.
@@ -172,7 +173,7 @@ func (r *Request) check() error {
 			return refuse("the label %q is not valid", Clip(k+"="+v, 160))
 		}
 		var key any
-		if err := yaml.Unmarshal([]byte(k), &key); err != nil || key != k { // as y, which YAML 1.1 takes for a boolean
+		if err := boundedyaml.Unmarshal([]byte(k), &key); err != nil || key != k { // as y, which YAML 1.1 takes for a boolean
 			return refuse("the label's key %q is no text in YAML", k)
 		}
 	}

@@ -1,14 +1,17 @@
 package helm
 
 import (
+	"strings"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // Result is what an operation came to.
 type Result struct {
-	// Release is the newest record of the release; nil where there is none (after Uninstall, Validate and Render).
+	// Release is the newest record of the release, for Render the one that there was before; nil where there is none (after Uninstall and
+	// Validate).
 	Release *Release `json:"release,omitempty"`
 	// Unchanged says that Apply found its own ID on the deployed revision, and did nothing.
 	Unchanged bool `json:"unchanged,omitempty"`
@@ -17,7 +20,7 @@ type Result struct {
 	// Objects are those that Render found, in the order in which they are applied, CustomResourceDefinitions of crds/ first; for Status and
 	// Apply, those of the newest record.
 	Objects []Object `json:"objects,omitempty"`
-	// GivesDigest is that of the roles, templates and bindings that Render found, for Request.GivesDigest.
+	// GivesDigest is that of the roles, templates, bindings and forwarding backends that Render found, for Request.GivesDigest.
 	GivesDigest string `json:"givesDigest,omitempty"`
 	// Recorded are the objects of former revisions that Apply may have to delete, or to apply again: for Render and Status.
 	Recorded []Object `json:"recorded,omitempty"`
@@ -96,6 +99,8 @@ type Object struct {
 	Gives      []rbacv1.PolicyRule `json:"gives,omitempty"`
 	Aggregates bool                `json:"aggregates,omitempty"`
 	Binds      *rbacv1.RoleRef     `json:"binds,omitempty"`
+	// Forwards says that an object of an extension has the access tokens of callers sent to its backend.
+	Forwards bool `json:"forwards,omitempty"`
 	// Defines is the kind of a CustomResourceDefinition.
 	Defines *Definition `json:"defines,omitempty"`
 }
@@ -141,6 +146,12 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Message }
+
+// IsOverQuota reports whether kube-apiserver has refused an object because of a quota of its namespace, or of the workspace. It answers
+// with a 403, as where a right is missing.
+func IsOverQuota(err error) bool {
+	return apierrors.IsForbidden(err) && (strings.Contains(err.Error(), "exceeded quota") || strings.Contains(err.Error(), "failed quota"))
+}
 
 // Reason is the kind of an error.
 type Reason string

@@ -74,10 +74,5 @@ func refusal(say func(string, ...any) error, host, what string, answer *transpor
 	return say("it answers %d", answer.StatusCode)
 }
 
-// clip shortens what a client sent for an error message.
-func clip(s string) string {
-	if len(s) > 120 {
-		return s[:120] + "..."
-	}
-	return s
-}
+// excerpt shortens what a client sent for an error message.
+func excerpt(s string) string { return status.Excerpt(s, 120) }

@@ -31,7 +31,7 @@ func (c *Client) Image(ctx context.Context, image string, creds *Credentials) (*
 	defer cancel()
 	ref, err := name.ParseReference(image, options(creds.Insecure)...)
 	if err != nil || len(image) > maxName || !isRepository(ref.Context()) {
-		return nil, status.BadRequestf("%q is not the name of an image, such as nginx:1.29 or registry.example.com/team/app:v1", clip(image))
+		return nil, status.BadRequestf("%q is not the name of an image, such as nginx:1.29 or registry.example.com/team/app:v1", excerpt(image))
 	}
 	host := ref.Context().RegistryStr()
 	out := &Image{Registry: host, Tag: ref.Identifier()}
@@ -46,7 +46,7 @@ func (c *Client) Image(ctx context.Context, image string, creds *Credentials) (*
 		err = out.read(desc)
 	}
 	if err != nil {
-		return nil, failure(ctx, host, "read the image "+clip(image), err)
+		return nil, failure(ctx, host, "read the image "+excerpt(image), err)
 	}
 	return out, nil
 }
@@ -133,7 +133,7 @@ func (c *Client) Tags(ctx context.Context, repository string, creds *Credentials
 	defer cancel()
 	repo, err := name.NewRepository(repository, options(creds.Insecure)...)
 	if err != nil || len(repository) > maxName || !isRepository(repo) {
-		return nil, status.BadRequestf("%q is not the name of a repository, such as nginx or registry.example.com/team/app", clip(repository))
+		return nil, status.BadRequestf("%q is not the name of a repository, such as nginx or registry.example.com/team/app", excerpt(repository))
 	}
 	host := repo.RegistryStr()
 	out := &Tags{Registry: host, Repository: repo.RepositoryStr(), Tags: []string{}}
@@ -142,7 +142,7 @@ func (c *Client) Tags(ctx context.Context, repository string, creds *Credentials
 		err = out.list(ctx, s)
 	}
 	if err != nil {
-		return nil, failure(ctx, host, "list the tags of "+clip(repository), err)
+		return nil, failure(ctx, host, "list the tags of "+excerpt(repository), err)
 	}
 	return out, nil
 }

@@ -84,7 +84,7 @@ func registryAt(host string, insecure bool) (name.Registry, error) {
 	if err != nil || !isAddress(reg.RegistryStr()) {
 		return name.Registry{}, status.BadRequestf(
 			"%q is not the address of a registry, such as registry.example.com or 10.0.0.8:5000",
-			clip(host),
+			excerpt(host),
 		)
 	}
 	return reg, nil

@@ -69,7 +69,7 @@ func (s *Service) StatefulSet(ctx context.Context, namespace, name, revision str
 func (s *Service) controlled(ctx context.Context, resource, namespace, name, revision string, shape any) (json.RawMessage, error) {
 	number, err := strconv.ParseInt(revision, 10, 64)
 	if err != nil {
-		return nil, status.BadRequestf("the revision %q is not a number", clip(revision))
+		return nil, status.BadRequestf("the revision %q is not a number", status.Excerpt(revision, maxExcerpt))
 	}
 	owner, err := s.workload(ctx, resource, namespace, name)
 	if err != nil {
@@ -123,15 +123,11 @@ func (s *Service) owned(ctx context.Context, resource string, owner *index.Recor
 	return nil
 }
 
+// maxExcerpt is how much of what a client sent an error message has.
+const maxExcerpt = 64
+
 func missing(resource, namespace, name, revision string) error {
 	gr := apps(resource).GroupResource()
-	return status.About(gr, name, status.Errorf(http.StatusNotFound, "%s %s/%s has no revision %s", gr, namespace, name, clip(revision)))
-}
-
-// clip shortens what a client sent for an error message.
-func clip(s string) string {
-	if len(s) > 64 {
-		return s[:64] + "..."
-	}
-	return s
+	return status.About(gr, name, status.Errorf(http.StatusNotFound, "%s %s/%s has no revision %s", gr, namespace, name,
+		status.Excerpt(revision, maxExcerpt)))
 }

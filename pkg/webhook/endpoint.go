@@ -78,8 +78,8 @@ func (e *Endpoint) token() (string, error) {
 	return token, nil
 }
 
-// Stay is the CheckRedirect of a client that follows no redirect: what is sent, and the token, are for the webhook alone.
-func Stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+// NoRedirect is the CheckRedirect of a client that follows no redirect: what is sent, and the token, are for the webhook alone.
+func NoRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // WithoutURL returns the error of a client without the URL, whose query may be secret.
 func WithoutURL(err error) error {

@@ -43,7 +43,7 @@ type Options struct {
 	Issuer  *token.Issuer
 }
 
-// New returns what passes requests on to extensions.
+// New returns the handler that passes requests on to extensions.
 func New(o Options) *backend.Handler {
 	index := extension.NewIndex(extension.Options{Taken: OwnGroups(o.Roots), ClientCertificate: o.Proof.Get, Egress: egress.Options{
 		AllowLoopback: o.AllowLoopback, Refuse: ownAddresses(o.Host, o.Listeners),
@@ -63,7 +63,7 @@ func New(o Options) *backend.Handler {
 	})
 }
 
-// OwnGroups returns what reports whether routes with these root paths are of a group and version.
+// OwnGroups returns a function that reports whether a group and version is served at one of these root paths.
 func OwnGroups(roots []string) func(schema.GroupVersion) bool {
 	own := map[schema.GroupVersion]bool{}
 	for _, root := range roots {
@@ -74,8 +74,8 @@ func OwnGroups(roots []string) func(schema.GroupVersion) bool {
 	return func(gv schema.GroupVersion) bool { return own[gv] || strings.HasSuffix(gv.Group, ".kapis.dev") }
 }
 
-// ownAddresses returns what reports whether an address is kube-apiserver's, whose URL is host, or one at which this server listens:
-// neither is a backend.
+// ownAddresses returns a function that reports whether an address is kube-apiserver's, whose URL is host, or one at which this server
+// listens: neither is a backend.
 func ownAddresses(host string, listeners []net.Listener) func(netip.AddrPort) bool {
 	kube := []string{"kubernetes.default.svc:443"}
 	if u, err := url.Parse(host); err == nil && u.Host != "" {

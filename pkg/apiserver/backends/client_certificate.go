@@ -4,14 +4,15 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/klog/v2"
@@ -24,7 +25,7 @@ const (
 	// secretOfProof has the authority and the client certificate.
 	secretOfProof = "ks-apiserver-extension-client"
 	// ConfigMapOfProof is the name of the ConfigMap that says to backends how to verify the certificate, with the keys that Kubernetes has for
-	// its own (k8s.io/apiserver, --requestheader-*).
+	// its own (k8s.io/apiserver, --requestheader-*). The installation has it, empty.
 	ConfigMapOfProof = "extension-apiserver-authentication"
 	// commonName is whose the certificate is: the only name that a backend has to allow.
 	commonName = "ks-apiserver"
@@ -53,18 +54,11 @@ func (c *ClientCertificate) Get(asked *tls.CertificateRequestInfo) (*tls.Certifi
 
 // Run keeps the certificate, and what backends verify it by, until ctx ends. Until it can be read, backends are asked without one.
 func (c *ClientCertificate) Run(ctx context.Context, client kubernetes.Interface) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := c.Keep(ctx, client); err != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "Backends of extensions may not be able to verify this server")
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	}, every)
 }
 
 // Keep reads the certificate, renews it where that is due, and writes the ConfigMap where it says something else.
@@ -105,17 +99,13 @@ func publish(ctx context.Context, configMaps corev1client.ConfigMapInterface, bu
 		want[key] = string(text)
 	}
 	is, err := configMaps.Get(ctx, ConfigMapOfProof, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		created := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: ConfigMapOfProof}, Data: want}
-		_, err = configMaps.Create(ctx, created, metav1.CreateOptions{})
-		if apierrors.IsAlreadyExists(err) { // another replica was faster
-			err = nil
-		}
-	case err == nil && !maps.Equal(is.Data, want):
+	if apierrors.IsNotFound(err) { // a right to create one would be one to create any ConfigMap there
+		return errors.New("it is not there: apply config/rbac/ks-apiserver.yaml again, which has it")
+	}
+	if err == nil && !maps.Equal(is.Data, want) {
 		is = is.DeepCopy()
 		is.Data = want
-		if _, err = configMaps.Update(ctx, is, metav1.UpdateOptions{}); apierrors.IsConflict(err) {
+		if _, err = configMaps.Update(ctx, is, metav1.UpdateOptions{}); apierrors.IsConflict(err) { // another replica was faster
 			err = nil
 		}
 	}

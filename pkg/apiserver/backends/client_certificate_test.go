@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
@@ -18,6 +20,9 @@ import (
 )
 
 const system = "kubesphere-system"
+
+// shipped is the ConfigMap for backends as an installation has it.
+var shipped = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: backends.ConfigMapOfProof}}
 
 // published returns what the ConfigMap for backends says.
 func published(t *testing.T, kube *fake.Clientset) map[string]string {
@@ -60,7 +65,7 @@ func shownTo(t *testing.T, proof *backends.ClientCertificate, authorities string
 
 // X5: a backend verifies by a ConfigMap, with the keys that Kubernetes has for that, that this server and nobody else asks.
 func TestX5ABackendVerifiesThisServerByItsCertificate(t *testing.T) {
-	kube, proof, replica := fake.NewClientset(), &backends.ClientCertificate{}, &backends.ClientCertificate{}
+	kube, proof, replica := fake.NewClientset(shipped.DeepCopy()), &backends.ClientCertificate{}, &backends.ClientCertificate{}
 	if names, _ := shownTo(t, proof, ""); len(names) > 0 {
 		t.Errorf("before there is a certificate, it is that of %v", names)
 	}
@@ -95,7 +100,7 @@ func TestX5ABackendVerifiesThisServerByItsCertificate(t *testing.T) {
 }
 
 func TestX5WhatBackendsVerifyByIsRestoredAndASettledOneIsNotWritten(t *testing.T) {
-	kube, proof := fake.NewClientset(), &backends.ClientCertificate{}
+	kube, proof := fake.NewClientset(shipped.DeepCopy()), &backends.ClientCertificate{}
 	keep := func() {
 		t.Helper()
 		if err := proof.Keep(t.Context(), kube); err != nil {
@@ -127,6 +132,20 @@ func TestX5WhatBackendsVerifyByIsRestoredAndASettledOneIsNotWritten(t *testing.T
 	if err := maps.Delete(t.Context(), backends.ConfigMapOfProof, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	kube.ClearActions()
+	if err := proof.Keep(t.Context(), kube); err == nil || !strings.Contains(err.Error(), "config/rbac/ks-apiserver.yaml") {
+		t.Errorf("without the ConfigMap: %v", err)
+	}
+	for _, a := range kube.Actions() {
+		if a.GetVerb() == "create" {
+			t.Errorf("it is made by %s", a.GetResource().Resource)
+		}
+	}
+	if _, err := maps.Create(t.Context(), shipped.DeepCopy(), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	keep()
-	published(t, kube)
+	if got := published(t, kube); got["requestheader-client-ca-file"] != says["requestheader-client-ca-file"] {
+		t.Errorf("what is installed again is not filled in: %v", got)
+	}
 }

@@ -16,7 +16,7 @@ func NewPackages(caches *store.Store, client kubernetes.Interface, charts *sourc
 	return packages.New(caches, &source.Loader{Client: charts, Objects: source.Kube{Client: client}}, time.Now)
 }
 
-// Charts returns what reads chart repositories.
+// Charts returns the client of chart repositories.
 func Charts(allowLoopback bool) *source.Client {
 	return source.New(egress.Options{AllowLoopback: allowLoopback})
 }

@@ -27,24 +27,24 @@ const (
 	perPage, maxPages = 1000, 20
 	// maxRepositories bounds the repositories below a path, maxTags the versions of one of them, and maxVersions those of all that are noted.
 	maxRepositories, maxTags, maxVersions = 5000, 20_000, 100_000
-	// maxOthers is how many of the highest versions of a repository may be something else than its chart until the rest is left alone.
+	// maxOthers is how many of the highest versions of a repository may be no chart before its other versions are not tried.
 	maxOthers = 5
 	// parallel is how many repositories are read at once.
 	parallel = 4
 )
 
-// State is what is known of a repository from the last read, so that the next one asks for what has changed. The zero State is nothing.
+// State is what is remembered of the last read of a repository, so that the next one reads only what has changed. The zero State is empty.
 type State struct {
 	validators Validators
-	// manifests are what was read of a registry.
+	// manifests are the manifests that were read from a registry.
 	manifests map[content]manifest
 }
 
 // content is a manifest of a repository in a registry.
 type content struct{ repository, digest string }
 
-// Catalogue returns what a repository has: its index, or in a registry the charts below its path, with the highest versions of each up to
-// depth. It is nil where the repository says that it is what it was. The State is for the next time, also where it fails.
+// Catalogue returns the index of a repository, or an index of the charts below its path in a registry with the depth highest versions of
+// each. It is nil if the repository has not changed since the given State. The returned State is for the next read, also after an error.
 func (c *Client) Catalogue(ctx context.Context, a *Access, depth int, since State) (*chart.Index, State, error) {
 	if a.base.Scheme == schemeOCI {
 		return c.registryCatalogue(ctx, a, depth, since)
@@ -165,8 +165,8 @@ func (r *registry) namesNothing() error {
 	return failure(ReasonUnsupported, "%s names no repositories: spec.url has to have the path of one", r.name.RegistryStr())
 }
 
-// merge joins what was found under the names of charts. One that two repositories have is neither's: whoever may write into one of them
-// would else decide what the other's name means.
+// merge returns one index of all charts by name. A name that two repositories have is left out: otherwise a writer of one of them could
+// replace the other's chart.
 func merge(repositories []string, found []*chart.Entry) []chart.Entry {
 	by := map[string]*chart.Entry{}
 	of := map[string]string{}
@@ -188,7 +188,7 @@ func merge(repositories []string, found []*chart.Entry) []chart.Entry {
 	return out
 }
 
-// below returns the repositories at a path and below it that the registry names; none where it has no catalogue, or shows it to others.
+// below returns the repositories at and below a path, by the registry's list; none if the registry has no list, or does not show it.
 func (r *registryReader) below(ctx context.Context, at string) ([]string, error) {
 	var out []string
 	s, err := r.login(ctx, "registry:catalog:*")
@@ -307,7 +307,7 @@ func (r *registryReader) repository(ctx context.Context, repository string) (*ch
 			v.SetAbout(is.about)
 			if v.Name, v.Digest, v.Created = is.name, is.digest, is.created; is.name == entry.Name && chart.CheckVersion(t.version) == nil {
 				taken++
-			} else { // which is told of it where the entry is read
+			} else { // reading the entry reports it
 				others++
 			}
 		}
@@ -343,7 +343,7 @@ func (s *session) versions(ctx context.Context, repository string) ([]tagged, er
 	return slices.Compact(out), err
 }
 
-// isOfEntry reports whether an error is of one chart, and does not hinder that the others are read.
+// isOfEntry reports whether an error concerns one chart alone, so that the others can still be read.
 func isOfEntry(err error) bool {
 	var failed *Failure
 	if !errors.As(err, &failed) || errors.Is(err, errTooMuch) {
@@ -362,7 +362,7 @@ func (r *registryReader) note() error {
 	return nil
 }
 
-// manifestOf returns what is under a tag. What has the digest that it had is not read again.
+// manifestOf returns the manifest of a tag. One whose digest has not changed is not read again.
 func (r *registryReader) manifestOf(ctx context.Context, s *session, at reference) (manifest, error) {
 	digest, err := s.digestOf(ctx, at)
 	if err != nil {
@@ -388,7 +388,7 @@ func (r *registryReader) manifestOf(ctx context.Context, s *session, at referenc
 	return is, nil
 }
 
-// none returns no chart where a registry has no manifest of the asked type under a tag, and otherwise the error.
+// none returns an empty manifest if the registry has no manifest of the requested type under a tag, and otherwise the error.
 func none(err error) (manifest, error) {
 	var failed *Failure
 	if errors.As(err, &failed) && failed.Reason == ReasonNotFound {

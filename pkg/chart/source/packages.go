@@ -23,7 +23,7 @@ type Packages struct {
 	once   *Once[[]byte]
 }
 
-// NewPackages returns what reads packages.
+// NewPackages returns a reader of packages.
 func NewPackages(client *Client, repos Repos, now func() time.Time) *Packages {
 	return &Packages{client, repos, NewOnce[[]byte](now)}
 }

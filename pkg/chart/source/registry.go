@@ -25,7 +25,7 @@ import (
 
 const (
 	schemeOCI = "oci"
-	// mediaManifest is what is asked for under a tag, and mediaConfig what makes it a chart of Helm.
+	// mediaManifest is the media type of manifests, and mediaConfig the one of the config that says that a manifest is a Helm chart.
 	mediaManifest = "application/vnd.oci.image.manifest.v1+json"
 	mediaConfig   = "application/vnd.cncf.helm.config.v1+json"
 	// maxRequests bounds the requests of one read, redirects and logins included.
@@ -38,7 +38,7 @@ const (
 )
 
 var (
-	// mediaChart are the types of the packed chart, as Helm writes it and as it did.
+	// mediaChart are the media types of packed charts: Helm's present one and its former one.
 	mediaChart = []string{"application/vnd.cncf.helm.chart.content.v1.tar+gzip", "application/tar+gzip"}
 	// The names of the OCI distribution specification. No other text gets into the path of a request.
 	isRepository = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`).MatchString
@@ -85,10 +85,10 @@ func tooMuch(host string, most int, what string) error {
 	return f
 }
 
-// guard is the transport to a registry. It is below what logs in and follows redirects, so that all of it keeps within the bounds.
+// guard is the transport to a registry. Logins and redirects pass it too, so that its bounds hold for them.
 type guard struct {
 	base *http.Transport
-	// own is the transport to the registry itself, which gets a certificate; nil where there is none.
+	// own is the transport to the registry itself, with the client certificate; nil without one.
 	own      *http.Transport
 	host     string
 	insecure bool
@@ -116,7 +116,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 // registry is a container registry during one read.
 type registry struct {
 	access *Access
-	// host is what users call it, which may be another word than the name of its API.
+	// host is its name for users, which may differ from the host of its API (docker.io).
 	host      string
 	name      name.Registry
 	account   authn.Authenticator
@@ -174,16 +174,16 @@ func (r *registry) pull(ctx context.Context, repository string) (*session, error
 	return r.login(ctx, "repository:"+repository+":pull")
 }
 
-// refusal is an answer that is none of what was asked for.
+// refusal is an answer of the registry other than the expected one.
 type refusal struct {
 	*Failure
 	code int
 }
 
-// Unwrap returns the failure: what is above sees no more than that.
+// Unwrap returns the failure, so that callers see nothing else of the answer.
 func (r *refusal) Unwrap() error { return r.Failure }
 
-// request returns the header of an answer of 200 and its body, which has at most so many bytes.
+// request returns the header and the body of an answer of 200. A body of more than most bytes is a failure.
 func (s *session) request(ctx context.Context, method, path, query string, most int64, what string) (http.Header, []byte, error) {
 	// The session takes the scheme that answered.
 	u := url.URL{Scheme: "https", Host: s.registry.name.RegistryStr(), Path: path, RawQuery: query}
@@ -223,7 +223,7 @@ func (r *registry) refused(code int, what string) error {
 	return &refusal{failure(reason, "%s answers %d for %s%s", host, code, what, hint), code}
 }
 
-// failure says in our words why there is no answer: what libraries say quotes answers, which may have tokens in them.
+// failure returns why there is no answer, without the library's error: that quotes answers, which may contain tokens.
 func (r *registry) failure(ctx context.Context, what string, err error) error {
 	host := r.name.RegistryStr()
 	var answer *transport.Error
@@ -246,7 +246,7 @@ func (r *registry) failure(ctx context.Context, what string, err error) error {
 	return unreachable(ctx, r.access, what, &url.URL{Host: host}, err)
 }
 
-// manifest is what is known of the content under a tag, by the digest of the manifest.
+// manifest is what is remembered of a manifest.
 type manifest struct {
 	// chart says that it is a chart of Helm, which the rest is about.
 	chart         bool
@@ -339,7 +339,7 @@ func (s *session) manifest(ctx context.Context, at reference) (*manifest, error)
 	return out, nil
 }
 
-// short returns of what a chart says for people as much as is remembered of each.
+// short returns a chart's description, shortened to what is remembered of each version.
 func short(is *chart.About) chart.About {
 	const text, address, maintainers = 1024, 2048, 10
 	within := func(s string, most int) string {

@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"time"
 
@@ -31,6 +32,9 @@ type Content struct{ Repo, Digest string }
 
 // Attempt is a read for one version of an object; a changed object is tried at once.
 type Attempt struct{ Name, ResourceVersion string }
+
+// text is the attempt where a text is the key of one.
+func (a Attempt) text() string { return strconv.Itoa(len(a.Name)) + ":" + a.Name + a.ResourceVersion }
 
 // Made is what was made of a chart.
 type Made[V any] struct {
@@ -76,8 +80,8 @@ func (o *Once[V]) Get(ctx context.Context, of Content, at Attempt, read func(con
 	case failing && o.now().Before(before.until):
 		return none, before.err
 	}
-	// Both are names that kube-apiserver gave, without a slash. A client that leaves does not end what others wait for.
-	flight := o.flights.DoChan(at.Name+"/"+at.ResourceVersion, func() (any, error) {
+	// A client that leaves does not end what others wait for.
+	flight := o.flights.DoChan(at.text(), func() (any, error) {
 		reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 		defer cancel()
 		return o.read(reading, at, read)

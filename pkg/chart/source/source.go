@@ -28,7 +28,7 @@ const (
 	// headerTimeout is how long the header of an answer may take.
 	headerTimeout = 30 * time.Second
 	maxRedirects  = 5
-	// maxValidator bounds what a server gives to ask again by.
+	// maxValidator bounds a validator (ETag, Last-Modified) that a server sends, in bytes.
 	maxValidator = 1024
 )
 
@@ -66,12 +66,12 @@ type fieldNames struct{ credential, authorities, insecure string }
 
 var ofRepository = fieldNames{"spec.basicAuth", "spec.caBundle", "spec.insecure"}
 
-// Access is how a repository is reached.
+// Access says how to reach a repository: its URL, and the credentials and certificates for it.
 type Access struct {
 	// base is its URL, which ends in a slash.
 	base               *url.URL
 	username, password string
-	// certificate is what this server proves itself with by TLS; nil for nothing.
+	// certificate is this server's client certificate; nil for none.
 	certificate *tls.Certificate
 	authorities *x509.CertPool
 	insecure    bool
@@ -136,7 +136,7 @@ func decoded(text string) []byte {
 	return []byte(strings.TrimSpace(text))
 }
 
-// parse reads a URL of a repository or of a chart.
+// parse parses the URL of a repository or a chart.
 func parse(field, text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -194,10 +194,10 @@ func (a *Access) Located(v *chart.Version) (at, digest string, err error) {
 	return at, digest, nil
 }
 
-// Validators are what a server gave to ask again whether something has changed.
+// Validators are what a server sent for conditional requests (RFC 9110, 8.8).
 type Validators struct{ ETag, LastModified string }
 
-// whatIndex is what an index is called in failures.
+// whatIndex names an index in failures.
 const whatIndex = "the index of the repository"
 
 // Client reads indexes and charts. It is safe for concurrent use.
@@ -234,7 +234,7 @@ func (c *Client) Chart(ctx context.Context, a *Access, at, digest string) ([]byt
 	return raw, nil
 }
 
-// IsOf reports whether a chart has a digest; each has the empty one.
+// IsOf reports whether a chart has the digest; the empty digest fits every chart.
 func IsOf(raw []byte, digest string) bool {
 	return digest == "" || strings.EqualFold(strings.TrimPrefix(digest, "sha256:"), chart.Digest(raw))
 }
@@ -267,7 +267,7 @@ func (c *Client) get(ctx context.Context, a *Access, at *url.URL, since Validato
 	return raw, now, nil
 }
 
-// head returns the first bytes of what is at an address, and whether they are all of it.
+// head returns the first bytes of the content at an address, and whether that is all of it.
 func (c *Client) head(ctx context.Context, a *Access, at *url.URL, most int64, what string) (raw []byte, whole bool, err error) {
 	resp, err := c.ask(ctx, a, at, Validators{}, what)
 	if err != nil {
@@ -281,7 +281,7 @@ func (c *Client) head(ctx context.Context, a *Access, at *url.URL, most int64, w
 	return raw, int64(len(raw)) <= most, nil
 }
 
-// ask returns an answer with a body, or the one that nothing has changed since the validators were given.
+// ask returns an answer with a body, or a 304 where nothing has changed since the validators were sent.
 func (c *Client) ask(ctx context.Context, a *Access, at *url.URL, since Validators, what string) (*http.Response, error) {
 	o := c.egress
 	o.RootCAs, o.SkipVerify = a.authorities, a.insecure
@@ -321,7 +321,7 @@ func (c *Client) ask(ctx context.Context, a *Access, at *url.URL, since Validato
 	return resp, nil
 }
 
-// body is that of an answer; the connections to its server are closed with it.
+// body is the body of an answer. Closing it closes the connections to the server.
 type body struct {
 	io.ReadCloser
 	of *authorized
@@ -367,7 +367,7 @@ type authorized struct {
 // RoundTrip implements http.RoundTripper. A client calls it for one request after the other.
 func (t *authorized) RoundTrip(r *http.Request) (*http.Response, error) {
 	out := r.Clone(r.Context())
-	out.Header.Del("Authorization") // what a client took along on a redirect
+	out.Header.Del("Authorization") // http.Client copies it to redirects
 	out.Header.Del("Referer")
 	a := t.access
 	if !a.isFor(out.URL) {
@@ -411,7 +411,8 @@ func hostport(u *url.URL) [2]string {
 	return [2]string{strings.ToLower(u.Hostname()), port}
 }
 
-// unreachable says why there is no whole answer. Errors of the network have addresses and URLs in them, which are for the log.
+// unreachable returns the failure for an answer that did not arrive completely. Network errors contain addresses and URLs, which only the
+// log gets.
 func unreachable(ctx context.Context, a *Access, what string, at *url.URL, err error) *Failure {
 	var unknown x509.UnknownAuthorityError
 	var hostname x509.HostnameError
@@ -434,7 +435,7 @@ func unreachable(ctx context.Context, a *Access, what string, at *url.URL, err e
 	}
 	f.Cause = err
 	if with := (*url.Error)(nil); errors.As(err, &with) {
-		f.Cause = with.Err // without the URL, whose query may let anybody in
+		f.Cause = with.Err // without the URL, whose query may be a credential
 	}
 	return f
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
@@ -90,18 +91,12 @@ func (c *Controller) Start(ctx context.Context) error {
 		}
 		return nil
 	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := c.reconcile(ctx); err != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "The APIService of the aggregated API may not be as it should; this is tried again", "after", every)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	}, every)
+	return nil
 }
 
 // clear deletes the APIService, if it is this controller's.

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -37,17 +36,7 @@ const (
 func Setup(_ context.Context, mgr manager.Manager) error {
 	r := &Applications{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: time.Now}
 	ofVersion := enqueue.ByLabel(v2.LabelApp)
-	ofCategory := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
-		all := &v2.ApplicationList{}
-		if err := r.Client.List(ctx, all, client.MatchingLabels{v2.LabelCategory: o.GetName()}); err != nil {
-			return nil
-		}
-		var out []reconcile.Request
-		for i := range all.Items {
-			out = append(out, enqueue.Named(all.Items[i].Name)...)
-		}
-		return out
-	})
+	ofCategory := enqueue.ListedByLabel(r.Client, &v2.ApplicationList{}, v2.LabelCategory)
 	return builder.ControllerManagedBy(mgr).Named(Name).For(&v2.Application{}).Watches(&v2.ApplicationVersion{}, ofVersion).
 		Watches(&v2.Category{}, ofCategory, builder.WithPredicates(onlyDeletions)).Complete(r)
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,18 +55,12 @@ type Attachments struct {
 
 // Start looks through the attachments until ctx ends.
 func (a *Attachments) Start(ctx context.Context) error {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := a.Collect(ctx); err != nil {
 			klog.ErrorS(err, "attachments of the store are looked through again later")
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	}, interval)
+	return nil
 }
 
 // Collect deletes the attachments that nobody names. Those in ConfigMaps don't wait for a bucket that is away.

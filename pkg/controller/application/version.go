@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -29,17 +28,7 @@ const author = "system"
 // SetupVersions adds the controller of ApplicationVersions to mgr.
 func SetupVersions(_ context.Context, mgr manager.Manager, files *file.Files) error {
 	r := &Versions{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Files: files, Now: time.Now}
-	ofApp := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
-		all := &v2.ApplicationVersionList{}
-		if err := r.Client.List(ctx, all, client.MatchingLabels{v2.LabelApp: o.GetName()}); err != nil {
-			return nil
-		}
-		var out []reconcile.Request
-		for i := range all.Items {
-			out = append(out, enqueue.Named(all.Items[i].Name)...)
-		}
-		return out
-	})
+	ofApp := enqueue.ListedByLabel(r.Client, &v2.ApplicationVersionList{}, v2.LabelApp)
 	moved := predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, now := e.ObjectOld.(*v2.Application), e.ObjectNew.(*v2.Application)

@@ -85,7 +85,6 @@ func TestX33WhatDoesNotAgreeIsNotInstalled(t *testing.T) {
 	}{
 		"no application":               {"400", label(v2.LabelApp, "")},
 		"another application":          {"400", label(v2.LabelApp, "mysql")},
-		"another cluster":              {"422", label(v2.LabelCluster, "member")},
 		"another workspace":            {"422", label(v2.LabelWorkspace, "other")},
 		"another workspace's project":  {"422", label(v2.LabelNamespace, "other")},
 		"no such namespace":            {"422", label(v2.LabelNamespace, "gone")},
@@ -149,6 +148,12 @@ func TestX33WhatMaySucceedLaterIsTriedAgain(t *testing.T) {
 				t.Errorf("%+v", got.Status)
 			}
 			for range 10 {
+				n := len(w.asked)
+				result := w.reconcile()
+				if result.RequeueAfter > 0 && len(w.asked) != n { // what is written of a failure brings the release back at once
+					t.Fatal("it is tried again before its time")
+				}
+				w.now = w.now.Add(result.RequeueAfter)
 				w.reconcile()
 			}
 			if again := len(w.asked) - 1; again != c.again {
@@ -364,8 +369,15 @@ func TestX33ARemovalEnds(t *testing.T) {
 		if got := w.get(); got.Status.State != v2.ReleaseDeleting || !strings.Contains(got.Status.Message, "a hook fails") {
 			t.Errorf("%+v", got.Status)
 		}
+		n := len(w.asked)
+		again := w.reconcile().RequeueAfter
+		if again == 0 || len(w.asked) != n {
+			t.Fatalf("it is removed again before its time, which comes in %s", again)
+		}
+		w.now = w.now.Add(again)
 		w.reconcile()
 	}
+	w.now = w.now.Add(w.reconcile().RequeueAfter)
 	w.reconcile()
 	if !w.gone() {
 		t.Fatal("it is not gone")
@@ -487,6 +499,18 @@ func TestX33ARecordThatSomebodyElseWroteUsesNobodysRights(t *testing.T) {
 		w.add(nil)
 		noted := w.inventory().RecordDigest
 		w.record = &helm.Result{Release: deployed("forged"), Objects: w.applied}
+		w.r.Helm = failing{w}
+		got := w.change(func(r *v2.ApplicationRelease) { r.Spec.Values = nil })
+		if got.Status.State != v2.ReleaseFailed || w.inventory().RecordDigest != noted {
+			t.Errorf("%+v %+v", got.Status, w.inventory())
+		}
+	})
+	t.Run("nor by one that wrote nothing on a record that looks begun", func(t *testing.T) {
+		w := newWorld(t)
+		w.add(nil)
+		noted := w.inventory().RecordDigest
+		half := &helm.Release{Name: "cache", Status: "failed", Revision: 2, RecordDigest: "forged", BaseDigest: noted, BaseDeployed: true}
+		w.record = &helm.Result{Release: half, Objects: w.applied}
 		w.r.Helm = failing{w}
 		got := w.change(func(r *v2.ApplicationRelease) { r.Spec.Values = nil })
 		if got.Status.State != v2.ReleaseFailed || w.inventory().RecordDigest != noted {
@@ -651,6 +675,21 @@ func TestX34AnObjectOfSomebodyElseIsNotTaken(t *testing.T) {
 	w.remove()
 	if has := w.has("web"); !w.gone() || !slices.Equal(has, []string{"two"}) {
 		t.Errorf("%q", has)
+	}
+}
+
+// X33: a quota that is exceeded is said to be one, and not a right that is missing; it may be free again later.
+func TestX33AQuotaIsNoMissingRight(t *testing.T) {
+	w := yamlWorld(t, documents)
+	over := errors.New("exceeded quota: shop, requested: count/configmaps=1, used: count/configmaps=9, limited: count/configmaps=9")
+	w.fails = []error{apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "one", over)}
+	got := w.add(ofYAML(""))
+	if s := got.Status; s.State != v2.ReleaseFailed || !strings.Contains(s.Message, "exceeded quota: shop") || strings.Contains(s.Message, "right") {
+		t.Errorf("%+v", s)
+	}
+	w.now = w.now.Add(w.reconcile().RequeueAfter)
+	if w.reconcile(); w.get().Status.State == v2.ReleaseFailed || !slices.Equal(w.has("web"), []string{"one", "two"}) {
+		t.Errorf("it is not tried again: %+v", w.get().Status)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -54,13 +53,14 @@ func (r *Reconciler) applyChart(ctx context.Context, want *wanted, chart []byte)
 	if want.inventory != nil {
 		*next = *want.inventory
 	}
-	request.ID, request.Chart, request.Values, request.RecordDigest = want.id, chart, want.values, helm.NoRecord
+	request.ID, request.Chart, request.Values = want.id, chart, want.values
+	request.HoldTo(nil)
 	ours := true // what is there already is of this release's own operations
 	if before != nil {
 		if ours, err = r.owns(want.inventory, rel, before); err != nil {
 			return err
 		}
-		request.RecordDigest, request.BaseDigest = before.Release.RecordDigest, before.Release.BaseDigest
+		request.HoldTo(before.Release)
 	}
 	if !ours {
 		// The record may say that this operation is done, and what a failed one goes back to: neither is believed.
@@ -74,15 +74,18 @@ func (r *Reconciler) applyChart(ctx context.Context, want *wanted, chart []byte)
 	if ctx.Err() != nil { // the operation stays noted as one that has begun
 		return ctx.Err()
 	}
-	if result != nil && result.Release != nil && (ours || result.Release.Revision > before.Release.Revision) {
+	var former *helm.Release
+	if before != nil {
+		former = before.Release
+	}
+	if result != nil && result.Release.IsAfter(former) { // else the newest one may be somebody else's word still
 		objects, err := r.objectsOf(rel, result.Objects)
 		if err != nil {
 			return errors.Join(failure, err)
 		}
-		next.RecordDigest, next.Objects = result.Release.RecordDigest, objects[:min(len(objects), release.MaxObjects)]
-		if next.BaseDigest = ""; ours || result.Release.BaseDigest == result.Release.RecordDigest {
-			next.BaseDigest = result.Release.BaseDigest
-		}
+		after := helm.After(result.Release, ours)
+		next.RecordDigest, next.BaseDigest = after.RecordDigest, after.BaseDigest
+		next.Objects = objects[:min(len(objects), release.MaxObjects)]
 	}
 	next.Operation = ""
 	if err := r.note(ctx, rel, next); err != nil {
@@ -94,20 +97,12 @@ func (r *Reconciler) applyChart(ctx context.Context, want *wanted, chart []byte)
 	return failure
 }
 
-// knows reports whether records are those that were noted: the newest one, and the one that an operation would go back to.
-func knows(i *release.Inventory, record *helm.Release) bool {
-	return i != nil && i.RecordDigest != "" && record.RecordDigest == i.RecordDigest &&
-		(record.BaseDigest == "" || record.BaseDigest == i.RecordDigest || record.BaseDigest == i.BaseDigest)
-}
-
-// isBegun reports whether the newest record is of an operation that has not ended, on one that was noted. Nothing is done with what such a
-// record says.
-func isBegun(i *release.Inventory, record *helm.Release) bool {
-	if record.Status != "failed" && !strings.HasPrefix(record.Status, "pending-") {
-		return false
+// noted returns what an inventory says of the records of the Helm release; nothing where there is none.
+func noted(i *release.Inventory) helm.Noted {
+	if i == nil {
+		return helm.Noted{}
 	}
-	return record.BaseDigest == "" ||
-		record.BaseDeployed && (record.BaseDigest == i.RecordDigest || record.BaseDigest == i.BaseDigest)
+	return helm.Noted{RecordDigest: i.RecordDigest, BaseDigest: i.BaseDigest}
 }
 
 // owns reports whether the record of a Helm release is this release's own. Who may write Secrets in a namespace may write records there:
@@ -118,7 +113,7 @@ func (r *Reconciler) owns(i *release.Inventory, rel *v2.ApplicationRelease, reco
 		return false, status.Errorf(http.StatusConflict, "the namespace %s has a Helm release %q already: choose another name",
 			rel.Labels[v2.LabelNamespace], rel.Name)
 	}
-	if knows(i, record.Release) || isBegun(i, record.Release) {
+	if n := noted(i); n.Knows(record.Release) || n.HasBegun(record.Release) {
 		return true, nil
 	}
 	outside, err := r.outside(rel, record)

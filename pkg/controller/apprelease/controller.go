@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
@@ -16,10 +16,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/appstore/release"
+	"kapis.dev/ks-apiserver/pkg/controller/enqueue"
 	"kapis.dev/ks-apiserver/pkg/controller/grant"
+	"kapis.dev/ks-apiserver/pkg/controller/patch"
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
@@ -46,12 +51,19 @@ type Packages interface {
 // As returns a client that reads and writes objects as a user in some groups.
 type As func(user string, groups []string) (dynamic.Interface, error)
 
+// Sent reads the package that a hub has brought for a release.
+type Sent interface {
+	Load(ctx context.Context, s *release.Sent) ([]byte, error)
+}
+
 // Options are what the controller needs.
 type Options struct {
-	// Host is the name of the host cluster, the only one that releases are installed in.
+	// Host is the name of this cluster. What is for others is brought to them by ks-apiserver.
 	Host     string
 	Helm     Helm
 	Packages Packages
+	// Sent is what a member of a fleet has, which installs what its hub sends and nothing else; nil elsewhere.
+	Sent Sent
 	// May and As are nil for those of kube-apiserver.
 	May grant.May
 	As  As
@@ -69,10 +81,17 @@ func Setup(_ context.Context, mgr manager.Manager, o Options) error {
 	if r.As == nil {
 		r.As = impersonated(mgr.GetConfig())
 	}
-	return builder.ControllerManagedBy(mgr).Named(Name).
+	b := builder.ControllerManagedBy(mgr).Named(Name).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		For(&v2.ApplicationRelease{}).
-		Complete(r)
+		For(&v2.ApplicationRelease{})
+	if r.Sent == nil {
+		members := predicate.NewPredicateFuncs(func(c client.Object) bool { return c.GetName() != r.Host })
+		b = b.Watches(&clusterv1alpha1.Cluster{}, enqueue.ListedByLabel(r.Client, &v2.ApplicationReleaseList{}, v2.LabelCluster),
+			builder.WithPredicates(members))
+		b = b.Watches(&corev1.Namespace{}, enqueue.ListedByLabel(r.Client, &v2.ApplicationReleaseList{}, v2.LabelNamespace),
+			builder.WithPredicates(enqueue.OnDeletion()))
+	}
+	return b.Complete(r)
 }
 
 // impersonated returns clients that impersonate.
@@ -99,8 +118,9 @@ type Reconciler struct {
 	Now    func() time.Time
 	Options
 
-	// failures are those of operations that may succeed later.
+	// failures are those of operations that may succeed later, and writes what the cache may not have yet.
 	failures retry.Failures
+	writes   retry.Writes
 }
 
 // Reconcile does what one release says.
@@ -108,19 +128,36 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	rel := &v2.ApplicationRelease{}
 	if err := r.Client.Get(ctx, req.NamespacedName, rel); err != nil {
 		r.failures.Forget(req.Name)
+		r.writes.Forget(req.Name)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	w := &writer{client: r.Client, stored: rel.DeepCopy(), release: rel}
+	if wait := r.writes.Wait(rel, r.Now()); wait > 0 { // by what it was, an operation would be done again, and its state written over
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	w := patch.New(r.Client, rel)
+	elsewhere := release.IsElsewhere(rel, r.Host) && r.Sent == nil
 	switch {
+	case !rel.DeletionTimestamp.IsZero() && elsewhere:
+		return reconcile.Result{}, r.removeElsewhere(ctx, w)
 	case !rel.DeletionTimestamp.IsZero():
 		return r.remove(ctx, w)
 	case controllerutil.AddFinalizer(rel, v2.FinalizerRelease):
-		return reconcile.Result{}, w.writeFinalizers(ctx)
+		return reconcile.Result{}, w.WriteFinalizers(ctx)
+	}
+	if elsewhere {
+		if err := r.follow(ctx, rel); err != nil {
+			return reconcile.Result{}, err
+		}
+		return reconcile.Result{}, w.WriteStatus(ctx)
+	}
+	if ends, err := r.endWithNamespace(ctx, rel); err != nil || ends {
+		return reconcile.Result{}, err
 	}
 	result, err := r.install(ctx, w)
-	if failed := w.write(ctx); failed != nil {
+	if failed := w.WriteStatus(ctx); failed != nil {
 		return reconcile.Result{}, failed
 	}
+	r.writes.Note(rel, r.Now())
 	return result, err
 }
 
@@ -142,33 +179,5 @@ func (r *Reconciler) enter(s *v2.ApplicationReleaseStatus, state, message string
 	s.State, s.Message = state, message
 }
 
-// writer writes what has changed of a release. It has no lock on the version: an operation takes minutes, in which people change what they
-// ask for, and what came of it must not be lost by that.
-type writer struct {
-	client  client.Client
-	stored  *v2.ApplicationRelease
-	release *v2.ApplicationRelease
-}
-
-// write writes the status.
-func (w *writer) write(ctx context.Context) error {
-	if equality.Semantic.DeepEqual(w.stored.Status, w.release.Status) {
-		return nil
-	}
-	changed := w.release.DeepCopy()
-	if err := w.client.Status().Patch(ctx, changed, client.MergeFrom(w.stored)); err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("write the state of the ApplicationRelease %s: %w", w.release.Name, err))
-	}
-	w.stored = changed
-	w.release.ResourceVersion = changed.ResourceVersion
-	return nil
-}
-
-// writeFinalizers writes the finalizers.
-func (w *writer) writeFinalizers(ctx context.Context) error {
-	changed := w.release.DeepCopy()
-	if err := w.client.Patch(ctx, changed, client.MergeFromWithOptions(w.stored, client.MergeFromWithOptimisticLock{})); err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("write the finalizers of the ApplicationRelease %s: %w", w.release.Name, err))
-	}
-	return nil
-}
+// writer writes the state of a release.
+type writer = patch.Writer[*v2.ApplicationRelease]

@@ -2,14 +2,9 @@ package apprelease
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,25 +13,21 @@ import (
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	"kapis.dev/ks-apiserver/pkg/appstore/release"
+	"kapis.dev/ks-apiserver/pkg/controller/retry"
 	"kapis.dev/ks-apiserver/pkg/helm"
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
-var (
-	// retries is when an operation that may succeed later is repeated: after each of these times once more.
-	retries = []time.Duration{10 * time.Second, 30 * time.Second, time.Minute, 150 * time.Second, 5 * time.Minute}
-	// retriesForbidden are those after a right was missing: one that was given just now counts a moment later.
-	retriesForbidden = retries[:2]
-)
-
-// hashPrefix begins the hashes of this controller, which those of earlier installations don't.
-const hashPrefix = "k1-"
+// retriesForbidden is when an operation is repeated that lacked a right: one that was given just now counts a moment later.
+var retriesForbidden = retry.Operation[:2]
 
 // wanted is what a release asks for, and what it takes.
 type wanted struct {
-	id        string
-	release   *v2.ApplicationRelease
-	version   *v2.ApplicationVersion
+	id      string
+	release *v2.ApplicationRelease
+	version *v2.ApplicationVersion
+	// sent is the package that a hub has brought, nil where the version says which it is.
+	sent      *release.Sent
 	namespace string
 	author    *author
 	values    []byte
@@ -44,34 +35,11 @@ type wanted struct {
 	inventory *release.Inventory
 }
 
-// operationID identifies what a release asks for.
-func operationID(rel *v2.ApplicationRelease) string {
-	var values string
-	if rel.Spec.Values != nil {
-		values = string(rel.Spec.Values.Raw)
-	}
-	text, err := json.Marshal([]any{
-		rel.UID, rel.Spec.AppID, rel.Spec.AppVersionID, rel.Spec.AppType, values, rel.Annotations[v2.AnnotationUser],
-		rel.Annotations[v2.AnnotationRetry], rel.Labels[v2.LabelApp], rel.Labels[v2.LabelCluster], rel.Labels[v2.LabelWorkspace],
-		rel.Labels[v2.LabelNamespace],
-	})
-	if err != nil { // texts have a JSON text
-		panic(fmt.Sprintf("encode an operation: %v", err))
-	}
-	sum := sha256.Sum256(text)
-	return hashPrefix + hex.EncodeToString(sum[:16])
-}
-
-// isAdopted reports whether an earlier installation has installed a release.
-func isAdopted(s *v2.ApplicationReleaseStatus) bool {
-	return s.SpecHash != "" && !strings.HasPrefix(s.SpecHash, hashPrefix)
-}
-
 // install installs or upgrades what a release asks for, unless that has been done.
 func (r *Reconciler) install(ctx context.Context, w *writer) (reconcile.Result, error) {
-	rel, s := w.release, &w.release.Status
-	id := operationID(rel)
-	if isAdopted(s) && isInstalled(s.State) {
+	rel, s := w.Object, &w.Object.Status
+	id := release.OperationID(rel)
+	if release.IsAdopted(s) && isInstalled(s.State) {
 		if err := r.adopt(ctx, rel); err != nil {
 			return reconcile.Result{}, err
 		}
@@ -80,6 +48,9 @@ func (r *Reconciler) install(ctx context.Context, w *writer) (reconcile.Result, 
 	if s.SpecHash == id {
 		return r.observe(ctx, rel)
 	}
+	if wait := r.failures.Wait(rel.Name, id, r.Now()); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
 	want, err := r.find(ctx, rel, id)
 	if err == nil {
 		state, done := v2.ReleaseCreating, v2.ReleaseCreated
@@ -87,7 +58,7 @@ func (r *Reconciler) install(ctx context.Context, w *writer) (reconcile.Result, 
 			state, done = v2.ReleaseUpgrading, v2.ReleaseUpgraded
 		}
 		r.enter(s, state, "")
-		if err := w.write(ctx); err != nil {
+		if err := w.WriteStatus(ctx); err != nil {
 			return reconcile.Result{}, err
 		}
 		if err = r.operate(ctx, want); err == nil {
@@ -111,7 +82,7 @@ func isInstalled(state string) bool {
 // refused notes why an operation was not done, and returns when it is tried again: a few times if it may succeed then, and otherwise when
 // the release asks for something else.
 func (r *Reconciler) refused(ctx context.Context, rel *v2.ApplicationRelease, id string, err error) reconcile.Result {
-	s, reason, message, after := &rel.Status, "Failed", err.Error(), retries
+	s, reason, message, after := &rel.Status, "Failed", err.Error(), retry.Operation
 	var of *helm.Error
 	var said apierrors.APIStatus
 	switch {
@@ -136,37 +107,29 @@ func (r *Reconciler) refused(ctx context.Context, rel *v2.ApplicationRelease, id
 	}
 	r.enter(s, v2.ReleaseFailed, message)
 	r.event(rel, corev1.EventTypeWarning, reason, message)
-	if before := r.failures.Add(rel.Name, id); before < len(after) {
-		return reconcile.Result{RequeueAfter: after[before]}
+	again := r.failures.Again(rel.Name, id, after, r.Now())
+	if again == 0 {
+		s.SpecHash = id
 	}
-	r.failures.Forget(rel.Name)
-	s.SpecHash = id
-	return reconcile.Result{}
+	return reconcile.Result{RequeueAfter: again}
 }
 
 // find finds what a release asks for, and checks it.
 func (r *Reconciler) find(ctx context.Context, rel *v2.ApplicationRelease, id string) (*wanted, error) {
-	if err := release.Check(rel, r.Host); err != nil {
+	if err := release.Check(rel); err != nil {
 		return nil, err
 	}
 	want := &wanted{id: id, release: rel, version: &v2.ApplicationVersion{}, namespace: rel.Labels[v2.LabelNamespace]}
-	namespace := &corev1.Namespace{}
-	err := r.Client.Get(ctx, client.ObjectKey{Name: want.namespace}, namespace)
-	if apierrors.IsNotFound(err) || err == nil && namespace.Labels[v2.LabelWorkspace] != rel.Labels[v2.LabelWorkspace] {
+	ofWorkspace := func(is *corev1.Namespace) bool { return is.Labels[v2.LabelWorkspace] == rel.Labels[v2.LabelWorkspace] }
+	namespace, err := present(ctx, r, want.namespace, ofWorkspace)
+	if apierrors.IsNotFound(err) || err == nil && !ofWorkspace(namespace) {
 		return nil, release.Invalidf("the workspace %.63q has no namespace %.63q", rel.Labels[v2.LabelWorkspace],
 			want.namespace)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the namespace %s: %w", want.namespace, err)
 	}
-	err = r.Client.Get(ctx, client.ObjectKey{Name: rel.Spec.AppVersionID}, want.version)
-	if apierrors.IsNotFound(err) { // it may be made a moment later
-		return nil, status.Errorf(http.StatusNotFound, "there is no version %.253q", rel.Spec.AppVersionID)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the version %s: %w", rel.Spec.AppVersionID, err)
-	}
-	if err := release.CheckVersion(rel, want.version); err != nil {
+	if err := r.findVersion(ctx, want); err != nil {
 		return nil, err
 	}
 	if want.values, err = release.Values(rel.Spec.Values); err != nil {
@@ -184,9 +147,58 @@ func (r *Reconciler) find(ctx context.Context, rel *v2.ApplicationRelease, id st
 	return want, nil
 }
 
+// present returns an object of the cluster: the cache's if that will do, and otherwise kube-apiserver's. What people have made or changed
+// just before a release is not in the cache yet, and a release that is refused is not tried again.
+func present[T any, P interface {
+	*T
+	client.Object
+}](ctx context.Context, r *Reconciler, name string, willDo func(P) bool) (P, error) {
+	key, is := client.ObjectKey{Name: name}, P(new(T))
+	if err := r.Client.Get(ctx, key, is); err == nil && willDo(is) || client.IgnoreNotFound(err) != nil {
+		return is, err
+	}
+	is = P(new(T))
+	return is, r.Live.Get(ctx, key, is)
+}
+
+// findVersion finds the version of a release: the store's, or what the hub has sent of it.
+func (r *Reconciler) findVersion(ctx context.Context, want *wanted) (err error) {
+	rel := want.release
+	switch {
+	case release.IsSent(rel):
+		if want.sent, err = release.SentOf(rel); err != nil {
+			return err
+		}
+		want.version = want.sent.Version(rel)
+	case r.Sent != nil:
+		return release.Invalidf("this cluster is a member of a fleet: its releases are made on the hub")
+	default:
+		want.version, err = present(ctx, r, rel.Spec.AppVersionID,
+			func(v *v2.ApplicationVersion) bool { return release.CheckVersion(rel, v) == nil })
+		if apierrors.IsNotFound(err) { // it may be made a moment later
+			return status.Errorf(http.StatusNotFound, "there is no version %.253q", rel.Spec.AppVersionID)
+		}
+		if err != nil {
+			return fmt.Errorf("read the version %s: %w", rel.Spec.AppVersionID, err)
+		}
+	}
+	return release.CheckVersion(rel, want.version)
+}
+
+// load reads the package of what is wanted.
+func (r *Reconciler) load(ctx context.Context, want *wanted) ([]byte, error) {
+	if want.sent == nil {
+		return r.Packages.Load(ctx, want.version)
+	}
+	if r.Sent == nil {
+		return nil, release.Invalidf("the release is a hub's, and this cluster is a member of no fleet")
+	}
+	return r.Sent.Load(ctx, want.sent)
+}
+
 // operate applies what is wanted.
 func (r *Reconciler) operate(ctx context.Context, want *wanted) error {
-	raw, err := r.Packages.Load(ctx, want.version)
+	raw, err := r.load(ctx, want)
 	if err != nil {
 		return fmt.Errorf("read the package of the version %s: %w", want.version.Name, err)
 	}

@@ -160,6 +160,9 @@ func about(what string, o release.Object, err error) error {
 	e := &helm.Error{Reason: helm.ReasonFailed, Transient: true}
 	var said apierrors.APIStatus
 	switch {
+	case helm.IsOverQuota(err): // of the numbers that it says, none is of the object's content
+		e.Message = fmt.Sprintf("%s %s: %v", what, o, err)
+		return e
 	case apierrors.IsForbidden(err):
 		e.Reason, e.Message = helm.ReasonForbidden, fmt.Sprintf("%s %s: %v", what, o, err)
 		return e

@@ -39,16 +39,19 @@ type removal struct {
 
 // remove removes what a release installed, and then lets it go.
 func (r *Reconciler) remove(ctx context.Context, w *writer) (reconcile.Result, error) {
-	rel, s := w.release, &w.release.Status
+	rel, s := w.Object, &w.Object.Status
 	if !controllerutil.ContainsFinalizer(rel, v2.FinalizerRelease) {
 		return reconcile.Result{}, nil
 	}
 	const id = "remove"
 	if s.State != v2.ReleaseDeleting {
 		r.enter(s, v2.ReleaseDeleting, "")
-		if err := w.write(ctx); err != nil {
+		if err := w.WriteStatus(ctx); err != nil {
 			return reconcile.Result{}, err
 		}
+	}
+	if wait := r.failures.Wait(rel.Name, id, r.Now()); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	attempt := r.failures.Add(rel.Name, id)
 	kept, err := r.uninstall(ctx, rel, attempt)
@@ -58,10 +61,12 @@ func (r *Reconciler) remove(ctx context.Context, w *writer) (reconcile.Result, e
 	if err != nil {
 		klog.ErrorS(err, "remove an application", "release", rel.Name, "attempt", attempt)
 		r.enter(s, v2.ReleaseDeleting, "it is not removed yet: "+err.Error())
-		if err := w.write(ctx); err != nil {
+		again := removals[min(attempt, len(removals)-1)]
+		r.failures.Pause(rel.Name, r.Now().Add(again))
+		if err := w.WriteStatus(ctx); err != nil {
 			return reconcile.Result{}, err
 		}
-		return reconcile.Result{RequeueAfter: removals[min(attempt, len(removals)-1)]}, nil
+		return reconcile.Result{RequeueAfter: again}, nil
 	}
 	if len(kept) > 0 {
 		r.event(rel, corev1.EventTypeWarning, "Kept", "left in the cluster: "+strings.Join(kept, "; "))
@@ -75,7 +80,7 @@ func (r *Reconciler) remove(ctx context.Context, w *writer) (reconcile.Result, e
 	}
 	r.failures.Forget(rel.Name)
 	controllerutil.RemoveFinalizer(rel, v2.FinalizerRelease)
-	return reconcile.Result{}, w.writeFinalizers(ctx)
+	return reconcile.Result{}, w.WriteFinalizers(ctx)
 }
 
 // uninstall removes what a release installed, and returns what is left of it.
@@ -91,12 +96,24 @@ func (r *Reconciler) uninstall(ctx context.Context, rel *v2.ApplicationRelease, 
 	}
 	i := u.inventory
 	if i != nil { // whatever the labels say by now
+		gone, err := r.isGone(ctx, i.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		if gone { // with what was in it, and Helm's records
+			for _, o := range i.Objects {
+				if o.Namespace != i.Namespace {
+					kept = append(kept, o.String())
+				}
+			}
+			return kept, nil
+		}
 		metav1.SetMetaDataLabel(&u.release.ObjectMeta, v2.LabelNamespace, i.Namespace)
 	}
 	switch {
 	case i != nil && i.Type != v2.TypeHelm:
 		return r.removeObjects(ctx, u)
-	case i != nil || isAdopted(&rel.Status):
+	case i != nil || release.IsAdopted(&rel.Status):
 		return r.removeChart(ctx, u)
 	}
 	return nil, nil // nothing was installed
@@ -106,7 +123,8 @@ func (r *Reconciler) uninstall(ctx context.Context, rel *v2.ApplicationRelease, 
 func (r *Reconciler) removeChart(ctx context.Context, u *removal) (kept []string, err error) {
 	rel := u.release
 	found, err := r.record(ctx, rel, u.as)
-	if of := (*helm.Error)(nil); err != nil && (!errors.As(err, &of) || of.Reason != helm.ReasonInvalid) {
+	// One that can't be read, however often it is tried, holds a removal as little as one that is not valid.
+	if of := (*helm.Error)(nil); err != nil && (!errors.As(err, &of) || of.Reason != helm.ReasonInvalid && (of.Transient || !u.leave)) {
 		return nil, err
 	}
 	if err != nil || found == nil {
@@ -116,7 +134,7 @@ func (r *Reconciler) removeChart(ctx context.Context, u *removal) (kept []string
 	if err != nil {
 		return nil, err
 	}
-	ours := knows(u.inventory, found.Release)
+	ours := noted(u.inventory).Knows(found.Release)
 	run := func(as *author) error {
 		request, err := r.request(rel, as, helm.Uninstall)
 		if err != nil {
@@ -124,7 +142,7 @@ func (r *Reconciler) removeChart(ctx context.Context, u *removal) (kept []string
 		}
 		// Hooks of a record that somebody else has written are not run.
 		request.SkipHooks, request.Orphan = !u.hooks || !ours, u.leave
-		request.RecordDigest, request.BaseDigest = found.Release.RecordDigest, found.Release.BaseDigest
+		request.HoldTo(found.Release)
 		result, err := r.Helm.Run(ctx, request, nil)
 		if result != nil {
 			kept = result.Kept
@@ -137,6 +155,9 @@ func (r *Reconciler) removeChart(ctx context.Context, u *removal) (kept []string
 		}
 		named := kept
 		err := run(u.as)
+		if of := (*helm.Error)(nil); errors.As(err, &of) && !of.Transient {
+			named, err = append(named, "Helm's records of it (Secrets of the type helm.sh/release.v1): "+of.Message), nil
+		}
 		return named, err
 	}
 	if !ours { // rights are lent for what the platform knows to be the release's

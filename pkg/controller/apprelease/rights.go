@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,23 +36,21 @@ func (r *Reconciler) withRights(ctx context.Context, u *removal, objects []relea
 	}
 	group := groupPrefix + string(u.release.UID)
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: groupPrefix + u.release.Name}
-	role := &rbacv1.Role{ObjectMeta: meta, Rules: rules}
-	binding := &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: group}}}
-	defer func() { // rights do not stay where ctx has ended
-		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
-		defer cancel()
-		err := errors.Join(client.IgnoreNotFound(r.Client.Delete(undo, binding)), client.IgnoreNotFound(r.Client.Delete(undo, role)))
+	defer func() {
+		err := grant.TakeBack(ctx, func(ctx context.Context) error {
+			binding, role := &rbacv1.RoleBinding{ObjectMeta: meta}, &rbacv1.Role{ObjectMeta: meta}
+			return errors.Join(client.IgnoreNotFound(r.Client.Delete(ctx, binding)), client.IgnoreNotFound(r.Client.Delete(ctx, role)))
+		})
 		if err != nil {
 			klog.ErrorS(err, "rights of a removal are left, which nobody has", "release", u.release.Name)
 		}
 	}()
-	err := errors.Join(grant.Replace(ctx, r.Client, role.DeepCopy()), grant.Replace(ctx, r.Client, binding.DeepCopy()))
-	if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return do(u.as) // the namespace goes, and everything in it
-	}
+	given, err := grant.Give(ctx, r.Client, meta, rules, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: group})
 	if err != nil {
 		return fmt.Errorf("give the right to remove the objects of the release %s: %w", u.release.Name, err)
+	}
+	if !given { // the namespace goes, and everything in it
+		return do(u.as)
 	}
 	as := &author{user: u.as.user, groups: append(slices.Clone(u.as.groups), group)}
 	err = r.May.Await(ctx, reader.user, []string{group}, namespace, rules)

@@ -32,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/appstore/release"
 	"kapis.dev/ks-apiserver/pkg/controller/apprelease"
@@ -60,6 +61,8 @@ type world struct {
 	as      []string
 	granted []string
 	pack    []byte
+	// stale is what the cache still has of the release; nil for what is stored.
+	stale *v2.ApplicationRelease
 }
 
 func (w *world) Load(context.Context, *v2.ApplicationVersion) ([]byte, error) { return w.pack, nil }
@@ -109,7 +112,8 @@ func (w *world) Run(ctx context.Context, r helm.Request, _ func(helm.Event)) (*h
 func newWorld(t *testing.T, more ...client.Object) *world {
 	t.Helper()
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, v2.AddToScheme, iamv1beta1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, v2.AddToScheme, iamv1beta1.AddToScheme,
+		clusterv1alpha1.AddToScheme} {
 		if err := add(s); err != nil {
 			t.Fatal(err)
 		}
@@ -122,6 +126,13 @@ func newWorld(t *testing.T, more ...client.Object) *world {
 	}, more...)
 	w.client = fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithStatusSubresource(&v2.ApplicationRelease{}).
 		WithInterceptorFuncs(interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				if r, ok := o.(*v2.ApplicationRelease); ok && w.stale != nil {
+					w.stale.DeepCopyInto(r)
+					return nil
+				}
+				return c.Get(ctx, key, o, opts...)
+			},
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 				w.writes++
 				return c.Patch(ctx, o, p, opts...)

@@ -20,10 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	applicationv2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
@@ -53,13 +51,7 @@ func Setup(_ context.Context, mgr manager.Manager, from *source.Client) error {
 		return named(o.GetLabels()[applicationv2.LabelRepo])
 	})
 	// At the start there may be applications of a Repo that was deleted meanwhile; one that is deleted may have to come back.
-	comesOrGoes := predicate.Funcs{
-		UpdateFunc: func(event.UpdateEvent) bool { return false },
-		DeleteFunc: func(e event.DeleteEvent) bool {
-			r.forget(e.Object.GetLabels()[applicationv2.LabelRepo])
-			return true
-		},
-	}
+	comesOrGoes := enqueue.OnComingOrGoing(func(o client.Object) { r.forget(o.GetLabels()[applicationv2.LabelRepo]) })
 	return builder.ControllerManagedBy(mgr).Named(Name).For(&applicationv2.Repo{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: parallel}).
 		Watches(&applicationv2.Application{}, of, builder.WithPredicates(comesOrGoes)).
@@ -143,7 +135,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		if _, err := r.prune(ctx, req.Name, nil); err != nil {
 			return retry.OnConflict(0, err)
 		}
-		return retry.OnConflict(0, r.release(ctx, repo))
+		return retry.OnConflict(0, r.removeFinalizers(ctx, repo))
 	}
 	last, due := r.due(repo)
 	if !due {
@@ -157,8 +149,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return r.sync(ctx, repo, last)
 }
 
-// release removes the finalizers of an earlier installation, which have no other controller.
-func (r *Reconciler) release(ctx context.Context, repo *applicationv2.Repo) error {
+// removeFinalizers removes the finalizers of an earlier installation, which have no other controller.
+func (r *Reconciler) removeFinalizers(ctx context.Context, repo *applicationv2.Repo) error {
 	before, others := repo.DeepCopy(), []string{}
 	for _, f := range repo.Finalizers {
 		if domain, _, _ := strings.Cut(f, "/"); !strings.HasSuffix("."+domain, "."+applicationv2.GroupName) {

@@ -50,7 +50,7 @@ type version struct {
 	about                     chart.About
 }
 
-// plan returns what an index has. It writes nothing.
+// plan returns the applications and versions that an index has. It writes nothing.
 func plan(repo *applicationv2.Repo, access *source.Access, index *chart.Index) (*wants, error) {
 	if index.Len() > maxApps {
 		return nil, &source.Failure{Reason: source.ReasonTooLarge,

@@ -38,7 +38,7 @@ func (r *Reconciler) pruneOrphans(ctx context.Context, repo string, orphans map[
 // used are the applications and versions that releases use, by their names.
 type used map[string]bool
 
-// inUse returns what releases use. It is not left to a cache.
+// inUse returns the versions that releases use, read without the cache.
 func (r *Reconciler) inUse(ctx context.Context) (used, error) {
 	all := &applicationv2.ApplicationReleaseList{}
 	if err := r.live.List(ctx, all); err != nil {

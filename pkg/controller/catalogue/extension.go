@@ -82,7 +82,7 @@ func (r *Extensions) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("read the Extension %s: %w", req.Name, err)
 	case !e.DeletionTimestamp.IsZero():
-		return retry.OnConflict(0, r.release(ctx, e, plan))
+		return retry.OnConflict(0, r.removeFinalizer(ctx, e, plan))
 	case len(all.Items) == 0 && plan == nil && e.Labels[v1alpha1.LabelRepository] != "":
 		return retry.OnConflict(0, r.remove(ctx, e))
 	}
@@ -150,8 +150,8 @@ func (r *Extensions) remove(ctx context.Context, e *v1alpha1.Extension) error {
 	return nil
 }
 
-// release removes the finalizer of an earlier installation, where nothing is installed.
-func (r *Extensions) release(ctx context.Context, e *v1alpha1.Extension, plan *v1alpha1.InstallPlan) error {
+// removeFinalizer removes the finalizer of an earlier installation, where nothing is installed.
+func (r *Extensions) removeFinalizer(ctx context.Context, e *v1alpha1.Extension, plan *v1alpha1.InstallPlan) error {
 	before := e.DeepCopy()
 	if plan != nil || !controllerutil.RemoveFinalizer(e, v1alpha1.FinalizerExtension) {
 		return nil
@@ -192,12 +192,12 @@ func (r *Extensions) onto(ctx context.Context, e *v1alpha1.Extension, versions [
 			}
 		}
 	}
-	mirror(s, plan)
+	copyState(s, plan)
 	return nil
 }
 
-// mirror writes the state of a plan into the status of its Extension; nil is no plan.
-func mirror(s *v1alpha1.ExtensionStatus, plan *v1alpha1.InstallPlan) {
+// copyState writes the state of a plan into the status of its Extension; nil is no plan.
+func copyState(s *v1alpha1.ExtensionStatus, plan *v1alpha1.InstallPlan) {
 	if plan == nil {
 		plan = &v1alpha1.InstallPlan{}
 	}

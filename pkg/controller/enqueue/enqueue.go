@@ -4,9 +4,14 @@ package enqueue
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -26,4 +31,59 @@ func ByLabel(key string) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		return Named(o.GetLabels()[key])
 	})
+}
+
+// ListedByLabel returns a handler that reconciles the cluster-scoped objects, of the kind of a list, whose label names the changed one.
+func ListedByLabel(c client.Reader, list client.ObjectList, key string) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) (out []reconcile.Request) {
+		all := list.DeepCopyObject().(client.ObjectList) //nolint:forcetypeassert // a copy is of the same type
+		err := c.List(ctx, all, client.MatchingLabels{key: o.GetName()})
+		if err == nil {
+			err = meta.EachListItem(all, func(item runtime.Object) error {
+				is, err := meta.Accessor(item)
+				if err == nil {
+					out = append(out, Named(is.GetName())...)
+				}
+				return err
+			})
+		}
+		if err != nil {
+			klog.ErrorS(err, "list the objects that are reconciled because another one has changed", "label", key, "value", o.GetName())
+		}
+		return out
+	})
+}
+
+// AfterStart ignores the objects that exist when the program starts, for controllers that reconcile everything then anyway.
+func AfterStart() predicate.Predicate {
+	return predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }}
+}
+
+// OnCreationOrDeletion ignores updates, other than the one by which a deletion begins.
+func OnCreationOrDeletion() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+	}}
+}
+
+// OnComingOrGoing ignores updates. gone is called with each object that is deleted; nil for nothing.
+func OnComingOrGoing(gone func(client.Object)) predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+		DeleteFunc: func(e event.DeleteEvent) bool {
+			if gone != nil {
+				gone(e.Object)
+			}
+			return true
+		},
+	}
+}
+
+// OnDeletion ignores everything but that an object is gone.
+func OnDeletion() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
 }

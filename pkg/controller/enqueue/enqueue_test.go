@@ -7,9 +7,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kapis.dev/ks-apiserver/pkg/controller/enqueue"
@@ -54,5 +58,38 @@ func TestALabelNamesWhatIsReconciled(t *testing.T) {
 	}
 	if want := []reconcile.Request{request("a")}; !reflect.DeepEqual(q.added, want) {
 		t.Errorf("reconciled %v, want %v", q.added, want)
+	}
+}
+
+func TestObjectsThatNameTheChangedOneAreReconciled(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	node := func(name, of string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"of": of}}}
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(node("one", "a"), node("two", "a"), node("three", "b")).Build()
+	q, handler := &queue{}, enqueue.ListedByLabel(c, &corev1.NodeList{}, "of")
+	for _, name := range []string{"a", "none"} {
+		handler.Create(t.Context(), event.CreateEvent{Object: node(name, "")}, q)
+	}
+	if want := []reconcile.Request{request("one"), request("two")}; !reflect.DeepEqual(q.added, want) {
+		t.Errorf("reconciled %v, want %v", q.added, want)
+	}
+}
+
+func TestUpdatesDoNotCountWhereObjectsComeOrGo(t *testing.T) {
+	var gone []string
+	o := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	for _, p := range []predicate.Predicate{
+		enqueue.OnComingOrGoing(nil), enqueue.OnComingOrGoing(func(o client.Object) { gone = append(gone, o.GetName()) }),
+	} {
+		if !p.Create(event.CreateEvent{Object: o}) || !p.Delete(event.DeleteEvent{Object: o}) || p.Update(event.UpdateEvent{ObjectOld: o, ObjectNew: o}) {
+			t.Error("a creation or a deletion does not count, or an update does")
+		}
+	}
+	if !reflect.DeepEqual(gone, []string{"a"}) {
+		t.Errorf("told of %q", gone)
 	}
 }

@@ -1,5 +1,5 @@
 // Package extension keeps what clients read of the objects of extensions: whether a backend can be reached, and the digest of a bundle's
-// content. It judges what is written of them, too.
+// content. Its webhooks validate writes of them, too.
 package extension
 
 import (
@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -43,6 +44,9 @@ const (
 	probeTimeout        = 5 * time.Second
 )
 
+// parallel has several backends be asked at once: those that do not answer, which takes some seconds to know, hold up no other.
+var parallel = controller.Options{MaxConcurrentReconciles: 8}
+
 // Options are what the controllers need.
 type Options struct {
 	// Egress says which addresses are connected to.
@@ -54,7 +58,7 @@ type Options struct {
 func SetupBundles(_ context.Context, mgr manager.Manager, o Options) error {
 	r := &Bundles{Client: mgr.GetClient(), Files: extension.NewFiles(extension.NewIndex(extension.Options{Egress: o.Egress}),
 		extension.Keys{Client: o.Client}, time.Now)}
-	return builder.ControllerManagedBy(mgr).Named(BundleName).For(&v1alpha1.JSBundle{}).Complete(r)
+	return builder.ControllerManagedBy(mgr).Named(BundleName).For(&v1alpha1.JSBundle{}).WithOptions(parallel).Complete(r)
 }
 
 // Bundles notes the digest of each bundle's content in an annotation, so that the version of the object, which is in the address that
@@ -94,13 +98,13 @@ func (r *Bundles) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 // SetupAPIServices adds the controller of APIServices to mgr.
 func SetupAPIServices(_ context.Context, mgr manager.Manager, o Options) error {
 	r := NewProbes(mgr.GetClient(), func() client.Object { return &v1alpha1.APIService{} }, o.by, time.Now)
-	return builder.ControllerManagedBy(mgr).Named(APIServiceName).For(&v1alpha1.APIService{}).Complete(r)
+	return builder.ControllerManagedBy(mgr).Named(APIServiceName).For(&v1alpha1.APIService{}).WithOptions(parallel).Complete(r)
 }
 
 // SetupReverseProxies adds the controller of ReverseProxies to mgr.
 func SetupReverseProxies(_ context.Context, mgr manager.Manager, o Options) error {
 	r := NewProbes(mgr.GetClient(), func() client.Object { return &v1alpha1.ReverseProxy{} }, o.by, time.Now)
-	return builder.ControllerManagedBy(mgr).Named(ReverseProxyName).For(&v1alpha1.ReverseProxy{}).Complete(r)
+	return builder.ControllerManagedBy(mgr).Named(ReverseProxyName).For(&v1alpha1.ReverseProxy{}).WithOptions(parallel).Complete(r)
 }
 
 // Probes keeps the condition Reachable of objects with a backend. It takes no traffic away.
@@ -129,7 +133,7 @@ func NewProbes(c client.Client, empty func() client.Object, probe func(context.C
 	return &Probes{Client: c, Probe: probe, Now: now, of: empty, runs: map[string]run{}}
 }
 
-// by returns what asks a backend by the rules of egress.
+// by asks a backend whether it answers, within the rules of package egress.
 func (o Options) by(ctx context.Context, e *v1alpha1.Endpoint) error { return Probe(ctx, e, o.Egress) }
 
 // parts returns the endpoint and the state of an object.
@@ -170,33 +174,46 @@ func (r *Probes) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	r.mu.Lock()
 	r.runs[req.Name] = next
 	r.mu.Unlock()
-	return reconcile.Result{RequeueAfter: every}, r.note(ctx, o, status, next, err)
+	before, conditions := o.DeepCopyObject().(client.Object), slices.Clone(status.Conditions)
+	changed := r.noteReachable(&conditions, o.GetGeneration(), next, err)
+	if r.noteVerified(&conditions, o.GetGeneration(), endpoint) {
+		changed = true
+	}
+	if !changed {
+		return reconcile.Result{RequeueAfter: every}, nil
+	}
+	status.Conditions = conditions
+	err = r.Client.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("note whether the backend of %s answers: %w", o.GetName(), err)
+	}
+	return reconcile.Result{RequeueAfter: every}, nil
 }
 
-// note writes the condition where enough answers in a row say something else than it does.
-func (r *Probes) note(ctx context.Context, o client.Object, s *v1alpha1.Status, now run, failure error) error {
+// noteReachable changes the condition where enough answers in a row say something else than it does.
+func (r *Probes) noteReachable(conditions *[]metav1.Condition, generation int64, now run, failure error) (changed bool) {
 	c := metav1.Condition{Type: v1alpha1.ConditionReachable, Status: metav1.ConditionTrue, Reason: "Answered",
-		Message: "the backend answers", ObservedGeneration: o.GetGeneration(), LastTransitionTime: metav1.NewTime(r.Now())}
+		Message: "the backend answers", ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(r.Now())}
 	need := successes
 	if !now.ok {
 		c.Status, c.Reason, c.Message, need = metav1.ConditionFalse, "NoAnswer", message(failure), failures
 	}
-	is := meta.FindStatusCondition(s.Conditions, c.Type)
-	if now.n < need && is != nil || is != nil && is.Status == c.Status {
-		return nil
+	is := meta.FindStatusCondition(*conditions, c.Type)
+	if now.n < need && (is != nil || !now.ok) || is != nil && is.Status == c.Status {
+		return false
 	}
-	if now.n < need && !now.ok {
-		return nil
+	return meta.SetStatusCondition(conditions, c)
+}
+
+// noteVerified says, where it is so, that nothing tells the backend from somebody between it and ks-apiserver.
+func (r *Probes) noteVerified(conditions *[]metav1.Condition, generation int64, e *v1alpha1.Endpoint) (changed bool) {
+	if !e.InsecureSkipVerify {
+		return meta.RemoveStatusCondition(conditions, v1alpha1.ConditionVerified)
 	}
-	before := o.DeepCopyObject().(client.Object)
-	conditions := slices.Clone(s.Conditions)
-	meta.SetStatusCondition(&conditions, c)
-	s.Conditions = conditions
-	err := r.Client.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("note whether the backend of %s answers: %w", o.GetName(), err)
-	}
-	return nil
+	return meta.SetStatusCondition(conditions, metav1.Condition{Type: v1alpha1.ConditionVerified, Status: metav1.ConditionFalse,
+		Reason: "InsecureSkipVerify", Message: "insecureSkipVerify is set: the certificate of the backend is not verified, so whoever is" +
+			" between it and this server reads and answers what users ask", ObservedGeneration: generation,
+		LastTransitionTime: metav1.NewTime(r.Now())})
 }
 
 // message says why a backend does not answer, without the addresses that errors of the network have.

@@ -20,6 +20,7 @@ import (
 	webhook "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
+	platform "kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	controller "kapis.dev/ks-apiserver/pkg/controller/extension"
 	"kapis.dev/ks-apiserver/pkg/extension"
 )
@@ -27,7 +28,7 @@ import (
 func newClient(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
 	s := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(s); err != nil {
+	if err := errors.Join(v1alpha1.AddToScheme(s), platform.AddToScheme(s)); err != nil {
 		t.Fatal(err)
 	}
 	return fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).Build()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,12 +15,14 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart"
 	"kapis.dev/ks-apiserver/pkg/chart/source"
+	"kapis.dev/ks-apiserver/pkg/controller/polling"
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
 	"kapis.dev/ks-apiserver/pkg/extension"
 )
@@ -34,12 +35,15 @@ const (
 	firstRetry, lastRetry = 30 * time.Second, 30 * time.Minute
 	// timeout bounds the read of a chart.
 	timeout = 2 * time.Minute
+	// parallel is how many charts are read at once: one at a repository that does not answer holds up no other. One takes up to 64 MiB.
+	parallel = 3
 )
 
 // Setup adds the controller to mgr.
 func Setup(_ context.Context, mgr manager.Manager, charts Charts) error {
 	r := New(mgr.GetClient(), charts, time.Now)
-	return builder.ControllerManagedBy(mgr).Named(Name).For(&v1alpha1.ExtensionVersion{}).Complete(r)
+	return builder.ControllerManagedBy(mgr).Named(Name).For(&v1alpha1.ExtensionVersion{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: parallel}).Complete(r)
 }
 
 // Charts reads the chart of an ExtensionVersion. source.Loader is one.
@@ -49,7 +53,7 @@ type Charts interface {
 
 // New returns the reconciler.
 func New(c client.Client, charts Charts, now func() time.Time) *Reconciler {
-	return &Reconciler{client: c, charts: charts, now: now, failed: map[string]attempt{}}
+	return &Reconciler{client: c, charts: charts, now: now}
 }
 
 // Reconciler reconciles ExtensionVersions.
@@ -58,8 +62,7 @@ type Reconciler struct {
 	charts Charts
 	now    func() time.Time
 
-	mu     sync.Mutex
-	failed map[string]attempt // by the name of the ExtensionVersion
+	failed polling.Memory[attempt]
 }
 
 // place is where a chart is; another one is tried at once.
@@ -84,18 +87,14 @@ type attempt struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	v := &v1alpha1.ExtensionVersion{}
 	if err := r.client.Get(ctx, req.NamespacedName, v); err != nil {
-		r.mu.Lock()
-		delete(r.failed, req.Name)
-		r.mu.Unlock()
+		r.failed.Delete(req.Name)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !v.DeletionTimestamp.IsZero() || isRead(v) {
 		return reconcile.Result{}, nil
 	}
 	at := placeOf(&v.Spec)
-	r.mu.Lock()
-	last := r.failed[v.Name]
-	r.mu.Unlock()
+	last, _ := r.failed.Get(v.Name)
 	if last.place != at {
 		last = attempt{place: at}
 	}
@@ -105,9 +104,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	err := r.read(ctx, v)
 	var failed *source.Failure
 	if err == nil {
-		r.mu.Lock()
-		delete(r.failed, v.Name)
-		r.mu.Unlock()
+		r.failed.Delete(v.Name)
 		return reconcile.Result{}, nil
 	}
 	if !errors.As(err, &failed) {
@@ -115,9 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	klog.V(2).InfoS("the chart of an extension can't be read", "version", v.Name, "error", failed, "cause", failed.Cause)
 	wait := min(firstRetry<<min(last.times, 10), lastRetry)
-	r.mu.Lock()
-	r.failed[v.Name] = attempt{place: at, times: last.times + 1, next: r.now().Add(wait)}
-	r.mu.Unlock()
+	r.failed.Set(v.Name, attempt{place: at, times: last.times + 1, next: r.now().Add(wait)})
 	return retry.OnConflict(wait, r.note(ctx, v.Name, failed))
 }
 

@@ -11,13 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/controller/enqueue"
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
@@ -33,15 +32,12 @@ const (
 
 func setupMembers(mgr manager.Manager) error {
 	r := &Members{Client: mgr.GetClient()}
-	later := predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }}
-	comesOrGoes := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
-	}}
 	return builder.ControllerManagedBy(mgr).Named(memberName).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		For(&iamv1beta1.User{}).
-		Watches(&iamv1beta1.GroupBinding{}, handler.EnqueueRequestsFromMapFunc(toUsers), builder.WithPredicates(later)).
-		Watches(&iamv1beta1.Group{}, handler.EnqueueRequestsFromMapFunc(r.inGroup), builder.WithPredicates(later, comesOrGoes)).
+		Watches(&iamv1beta1.GroupBinding{}, handler.EnqueueRequestsFromMapFunc(toUsers), builder.WithPredicates(enqueue.AfterStart())).
+		Watches(&iamv1beta1.Group{}, handler.EnqueueRequestsFromMapFunc(r.inGroup),
+			builder.WithPredicates(enqueue.AfterStart(), enqueue.OnCreationOrDeletion())).
 		Complete(r)
 }
 

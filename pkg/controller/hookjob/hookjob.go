@@ -2,6 +2,7 @@
 package hookjob
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -25,23 +26,27 @@ type Hook struct {
 	// Namespace and Name are the Job's. Labels are those of the Job and of its pods, by which a Job of that name is known as an earlier one.
 	Namespace, Name string
 	Labels          map[string]string
-	// Image runs as Account, told what is done (install, upgrade), and in which cluster: its role (host, member) and its name.
+	// Image runs as Account, told what is done (install, upgrade, uninstall), and in which cluster: its role (host, member) and its name.
 	Image, Account                   string
 	Action, ClusterRole, ClusterName string
 	// NodeSelector is where it runs.
 	NodeSelector map[string]string
+	// Within is how long it may run; 0 for the longest time.
+	Within time.Duration
 }
+
+func (h *Hook) within() time.Duration { return cmp.Or(h.Within, longest) }
 
 // Failed says that an image did not end well.
 type Failed struct{ Job, Message string }
 
 func (f *Failed) Error() string {
-	return "the hook image failed, and nothing was changed: the pods of the Job " + f.Job + " say why: " + f.Message
+	return "the hook image failed: the pods of the Job " + f.Job + " say why: " + f.Message
 }
 
 // Job returns the Job of a hook.
 func (h *Hook) Job() *batchv1.Job {
-	no, once, seconds := false, int32(0), int64(longest/time.Second)
+	no, once, seconds := false, int32(0), int64(h.within()/time.Second)
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: h.Name, Labels: h.Labels},
 		Spec: batchv1.JobSpec{BackoffLimit: &once, ActiveDeadlineSeconds: &seconds, Template: corev1.PodTemplateSpec{
@@ -59,7 +64,7 @@ func (h *Hook) Job() *batchv1.Job {
 func (h *Hook) Run(ctx context.Context, as client.Client) error {
 	job, is := h.Job(), &batchv1.Job{}
 	key := client.ObjectKeyFromObject(job)
-	err := wait.PollUntilContextTimeout(ctx, every, longest, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, every, h.within(), true, func(ctx context.Context) (bool, error) {
 		switch err := as.Get(ctx, key, is); {
 		case apierrors.IsNotFound(err):
 			return true, nil
@@ -76,15 +81,25 @@ func (h *Hook) Run(ctx context.Context, as client.Client) error {
 		}
 		return false, client.IgnoreNotFound(as.Delete(ctx, is, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		err = as.Create(ctx, job)
+	case wait.Interrupted(err) && ctx.Err() == nil:
+		err = fmt.Errorf("the Job %s of an operation before this one is not deleted yet: its pods, or its finalizers, keep it", job.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("start the hook image: %w", err)
 	}
-	err = wait.PollUntilContextTimeout(ctx, every, longest+time.Minute, true, func(ctx context.Context) (bool, error) {
-		if err := as.Get(ctx, key, is); err != nil {
-			return false, client.IgnoreNotFound(err)
+	var away error
+	err = wait.PollUntilContextTimeout(ctx, every, h.within()+time.Minute, true, func(ctx context.Context) (bool, error) {
+		away = as.Get(ctx, key, is)
+		switch {
+		case apierrors.IsNotFound(away), away == nil && is.UID != job.UID:
+			return false, fmt.Errorf("the Job %s was deleted before it had ended", job.Name)
+		case apierrors.IsForbidden(away):
+			return false, away
+		case away != nil: // the image runs meanwhile: that kube-apiserver does not answer now is no reason to run it again
+			return false, nil //nolint:nilerr // see away below
 		}
 		for _, c := range is.Status.Conditions {
 			switch {
@@ -97,6 +112,9 @@ func (h *Hook) Run(ctx context.Context, as client.Client) error {
 		}
 		return false, nil
 	})
+	if wait.Interrupted(err) && ctx.Err() == nil && away != nil {
+		err = away
+	}
 	if err != nil {
 		return fmt.Errorf("run the hook image: %w", err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/controller/enqueue"
 )
 
 const (
@@ -47,7 +48,7 @@ func (r agents) concerned(ctx context.Context, _ client.Object) []reconcile.Requ
 	var out []reconcile.Request
 	for i := range plans.Items {
 		if p := &plans.Items[i]; p.Spec.ClusterScheduling != nil || len(p.Status.ClusterSchedulingStatuses) > 0 {
-			out = append(out, requestsFor(p.Name)...)
+			out = append(out, enqueue.Named(p.Name)...)
 		}
 	}
 	return out
@@ -79,7 +80,9 @@ func (r agents) place(ctx context.Context, plan *v1alpha1.InstallPlan) error {
 	if err != nil {
 		return err
 	}
-	maps.DeleteFunc(s.ClusterSchedulingStatuses, func(name string, _ v1alpha1.InstallationStatus) bool { return all[name] == nil })
+	maps.DeleteFunc(s.ClusterSchedulingStatuses, func(name string, _ v1alpha1.InstallationStatus) bool {
+		return all[name] == nil && name != r.Host
+	})
 	v := &v1alpha1.ExtensionVersion{}
 	// What runs on the hub is what members get.
 	name := v1alpha1.ExtensionVersionName(plan.Name, cmp.Or(s.Version, plan.Spec.Extension.Version))
@@ -124,7 +127,7 @@ func (r agents) remove(ctx context.Context, plan *v1alpha1.InstallPlan, force bo
 	var waits, left []string
 	for _, name := range slices.Sorted(maps.Keys(s.ClusterSchedulingStatuses)) {
 		c := all[name]
-		if c != nil && !late && isReady(c) {
+		if c != nil && !late && c.WhyNotReady() == "" {
 			waits = append(waits, name)
 			continue
 		}
@@ -144,14 +147,6 @@ func (r agents) remove(ctx context.Context, plan *v1alpha1.InstallPlan, force bo
 			strings.Join(waits, ", "), r.Now())
 	}
 	return len(waits) > 0, nil
-}
-
-// isReady reports whether a member answers.
-func isReady(c *clusterv1alpha1.Cluster) bool {
-	ready := func(is clusterv1alpha1.ClusterCondition) bool {
-		return is.Type == clusterv1alpha1.ClusterReady && is.Status == corev1.ConditionTrue
-	}
-	return c.Spec.Enable && c.DeletionTimestamp.IsZero() && slices.ContainsFunc(c.Status.Conditions, ready)
 }
 
 // record notes with a Cluster that the agent of an extension is to be removed there, or takes that back.

@@ -17,6 +17,7 @@ import (
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/controller/installapproval"
 	"kapis.dev/ks-apiserver/pkg/controller/installplan"
 	"kapis.dev/ks-apiserver/pkg/extension/permission"
 )
@@ -63,13 +64,13 @@ func (w *world) removedFrom(name string) string {
 
 var everywhere = []string{"host", "m1", "m2", "m3"}
 
-// X20: a plan says of each member that it names, or selects, how far that is; of no others, and not of the hub.
+// X20: a plan says of each member that it names, or selects, how far that is, and of no others.
 func TestAPlanSaysWhichMembersAreToHaveAnAgent(t *testing.T) {
 	w := newWorld(t, cluster("m1", corev1.ConditionTrue, map[string]string{"zone": "a"}), cluster("m2", corev1.ConditionFalse, map[string]string{"zone": "b"}),
 		cluster("host", corev1.ConditionTrue, map[string]string{"zone": "a", clusterv1alpha1.LabelHostCluster: ""}))
 	w.version("shop", "1.0.0", permissions, multicluster)
 	w.plan("shop", "1.0.0", func(p *v1alpha1.InstallPlan) {
-		p.Spec.ClusterScheduling = &v1alpha1.ClusterScheduling{Placement: &v1alpha1.Placement{Clusters: []string{"m1", "m3", "host"}}}
+		p.Spec.ClusterScheduling = &v1alpha1.ClusterScheduling{Placement: &v1alpha1.Placement{Clusters: []string{"m1", "m3"}}}
 	})
 	w.reconcile("shop")
 	if got := agents(w.get("shop"), everywhere...); got != "m1=Preparing" {
@@ -226,7 +227,7 @@ func TestAMemberAsksItsOwnRolesWhoApproves(t *testing.T) {
 	w := newWorld(t, local, ofFleet("ann", "u-hub", "admins"), ofFleet("eve", "u-hub"), ofFleet("other", "u-other", "admins"))
 	w.version("shop", "1.0.0", permissions, nil)
 	asked := 0
-	h := &installplan.Webhook{Client: w.client, Charts: w.charts}
+	h := &installapproval.Webhook{Client: w.client, Live: w.client, Charts: w.charts}
 	h.Missing = func(_ context.Context, u authenticationv1.UserInfo, _ string, _ *permission.Request) ([]rbacv1.PolicyRule, error) {
 		asked++
 		if u.Username == "ann" && strings.Join(u.Groups, " ") == "admins system:authenticated" || u.Username == "local" || u.Username == "other" {
@@ -260,12 +261,31 @@ func TestAMemberAsksItsOwnRolesWhoApproves(t *testing.T) {
 	}
 }
 
+// X18: the hub brings users and plans at once: an approver whom the cache does not have yet is asked for at kube-apiserver, since a plan is judged when it is
+// written, and not again.
+func TestX18AnApproverWhoCameWithThePlanCounts(t *testing.T) {
+	ann := &iamv1beta1.User{ObjectMeta: metav1.ObjectMeta{Name: "ann", Labels: map[string]string{clusterv1alpha1.LabelFleet: "u-hub"}}}
+	stored, cache := newWorld(t, ann), newWorld(t)
+	stored.version("shop", "1.0.0", permissions, nil)
+	h := &installapproval.Webhook{Client: cache.client, Live: stored.client, Charts: stored.charts,
+		Missing: func(context.Context, authenticationv1.UserInfo, string, *permission.Request) ([]rbacv1.PolicyRule, error) {
+			return nil, nil
+		}}
+	_, after := written(t, h, "kapis:hub", nil, &v1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Name: "shop",
+		Labels:      map[string]string{clusterv1alpha1.LabelFleet: "u-hub"},
+		Annotations: map[string]string{v1alpha1.AnnotationFleetApprover: "ann"}},
+		Spec: v1alpha1.InstallPlanSpec{Extension: v1alpha1.ExtensionRef{Name: "shop", Version: "1.0.0"}}})
+	if after == nil || after.Annotations[v1alpha1.AnnotationApprovedBy] != "ann" {
+		t.Errorf("%v", after)
+	}
+}
+
 // X18: where agents go is approved by who may approve what they do: another cluster by who may not keeps the former approval, which is of
 // other clusters.
 func TestAPlacementIsApprovedByWhoMay(t *testing.T) {
 	w := newWorld(t)
 	w.version("shop", "1.0.0", permissions, multicluster)
-	h := &installplan.Webhook{Client: w.client, Charts: w.charts}
+	h := &installapproval.Webhook{Client: w.client, Live: w.client, Charts: w.charts}
 	h.Missing = func(_ context.Context, u authenticationv1.UserInfo, _ string, _ *permission.Request) ([]rbacv1.PolicyRule, error) {
 		if u.Username == "ann" {
 			return nil, nil

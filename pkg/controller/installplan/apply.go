@@ -2,14 +2,14 @@ package installplan
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"slices"
-	"time"
-
-	"k8s.io/klog/v2"
 
 	extensionsv1alpha1 "kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/controller/extensionrelease"
+	"kapis.dev/ks-apiserver/pkg/controller/installer"
 	"kapis.dev/ks-apiserver/pkg/extension/permission"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
@@ -21,21 +21,31 @@ func (r *Reconciler) apply(ctx context.Context, want *wanted, record *record) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := r.account(ctx, extension, want.namespace); err != nil {
+	// What may be there is noted before it is.
+	if err := (records{r}).kept().Begin(ctx, records{r}.name(want.plan), o.note, o.objects); err != nil {
+		return nil, err
+	}
+	if err := r.installers().CreateAccount(ctx, extension, want.namespace); err != nil {
 		return nil, err
 	}
 	if err := (hooks{r}).run(ctx, want, record); err != nil {
 		return nil, err
 	}
 	var result *helm.Result
-	err = r.withRights(ctx, extension, o.rights, func() (err error) {
+	err = r.installers().While(ctx, extension, o.rights, func() (err error) {
 		request := *o.request
 		// What the chart gives was judged as it was rendered first, and templates may render something else each time.
-		request.Operation, request.ID, request.GivesDigest = helm.Apply, want.id(), o.rendered.GivesDigest
-		request.KeepFailed = want.plan.Annotations[v1alpha1.AnnotationOnFailure] == v1alpha1.OnFailureKeep
+		request.Operation, request.GivesDigest = helm.Apply, o.rendered.GivesDigest
+		request.KeepFailed = want.plan.Annotations[v1alpha1.AnnotationOnFailure] == v1alpha1.OnFailureKeep || !o.believed
+		if o.believed { // other records may say that this operation is done, and what a failed one goes back to
+			request.ID = want.id()
+		}
 		result, err = r.Helm.Run(ctx, request, record.note)
 		return err
 	})
+	if err = errors.Join(err, records{r}.ended(ctx, want, o, result, err)); err == nil {
+		err = hooks{r}.keep(ctx, want)
+	}
 	return result, err
 }
 
@@ -45,6 +55,10 @@ type operation struct {
 	rendered *helm.Result
 	rights   permission.Rights
 	missing  []permission.Need
+	// note is what is known of the release, and believed whether its records are as it says.
+	note     *extensionrelease.Note
+	believed bool
+	objects  []permission.Object
 }
 
 // render renders the chart, and finds the rights that its objects need. What it found comes with an error that says why they can't be
@@ -60,27 +74,38 @@ func (r *Reconciler) render(ctx context.Context, want *wanted, record *record) (
 	if err != nil {
 		return nil, err
 	}
-	objects, hooks, unknown, err := objectsOf(r.Mapper, want.namespace, rendered.Objects)
+	objects, hooks, unknown, err := extensionrelease.Objects(r.Mapper, want.namespace, rendered.Objects)
 	if err != nil {
 		return nil, err
 	}
-	o := &operation{request: request, rendered: rendered}
+	o := &operation{request: request, rendered: rendered, objects: objects}
 	bound := want.request.Bound()
 	o.rights, o.missing = bound.ForInstallation(append(objects, hooks...))
 	if len(unknown) > 0 {
-		return o, &helm.Error{Reason: "UnknownKind", Transient: true, Message: "this cluster has no such kinds: " + listed(unknown)}
+		return o, &helm.Error{Reason: "UnknownKind", Transient: true, Message: "this cluster has no such kinds: " + permission.Listed(unknown)}
 	}
 	if len(o.missing) > 0 {
 		return o, &helm.Error{Reason: "BeyondPermissions",
-			Message: "the chart needs rights that its permissions.yaml does not ask for: " + listed(o.missing)}
+			Message: "the chart needs rights that its permissions.yaml does not ask for: " + permission.Listed(o.missing)}
 	}
 	// Objects of the former revision are deleted, or applied again if this one fails.
-	recorded, formerHooks, _, err := objectsOf(r.Mapper, want.namespace, rendered.Recorded)
+	recorded, formerHooks, _, err := extensionrelease.Objects(r.Mapper, want.namespace, rendered.Recorded)
 	if err != nil {
 		return nil, err
 	}
-	again, _ := bound.ForInstallation(append(recorded, formerHooks...))
-	o.rights.Add(again)
+	if o.note, err = (records{r}).kept().Noted(ctx, records{r}.name(want.plan), want.namespace); err != nil {
+		return nil, err
+	}
+	if o.believed, err = o.note.Believes(rendered.Release, recorded); err != nil {
+		return o, err
+	}
+	request.HoldTo(rendered.Release)
+	if o.believed {
+		again, _ := bound.ForInstallation(slices.Concat(recorded, formerHooks))
+		o.rights.Add(again)
+	} else {
+		recorded = o.note.Own()
+	}
 	o.rights.Add(reads)
 	o.rights.Add(permission.ForRemoval(recorded))
 	return o, nil
@@ -103,7 +128,7 @@ func (r *Reconciler) renderLooking(ctx context.Context, want *wanted, request *h
 		if len(reads) == 0 {
 			err = run()
 		} else {
-			err = r.withRights(ctx, want.plan.Name, reads, run)
+			err = r.installers().While(ctx, want.plan.Name, reads, run)
 		}
 		known := len(found)
 		if rendered != nil {
@@ -120,38 +145,15 @@ func (r *Reconciler) renderLooking(ctx context.Context, want *wanted, request *h
 		var missing []permission.Need
 		if reads, missing = bound.ForReading(found); len(missing) > 0 {
 			return nil, nil, &helm.Error{Reason: "BeyondPermissions",
-				Message: "the chart looks for objects that its permissions.yaml does not ask for: " + listed(missing)}
+				Message: "the chart looks for objects that its permissions.yaml does not ask for: " + permission.Listed(missing)}
 		}
 	}
 	return nil, nil, &helm.Error{Reason: helm.ReasonRender, Message: "the chart looks for other objects each time that it is rendered"}
 }
 
-// withRights does something while the installer of an extension has rights.
-func (r *Reconciler) withRights(ctx context.Context, extension string, rights permission.Rights, do func() error) error {
-	// The end of ctx is no reason to leave rights behind.
-	defer func() {
-		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
-		defer cancel()
-		if err := r.revoke(undo, extension); err != nil {
-			klog.ErrorS(err, "rights of an installer are left; they are taken away before its next operation")
-			r.mu.Lock()
-			delete(r.revoked, extension)
-			r.mu.Unlock()
-		}
-	}()
-	given, err := r.grant(ctx, extension, rights)
-	if err != nil {
-		return err
-	}
-	if err := r.awaitRights(ctx, extension, given); err != nil {
-		return err
-	}
-	return do()
-}
-
 // helmRequest returns a request for the release of an extension, with what all operations have.
 func (r *Reconciler) helmRequest(extension, namespace string) (*helm.Request, error) {
-	user, groups := installer(extension)
+	user, groups := installer.User(extension)
 	connection, err := helm.ConnectionOf(r.Config, user, groups)
 	if err != nil {
 		return nil, err

@@ -2,12 +2,9 @@ package installplan
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
@@ -24,7 +21,10 @@ import (
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	extensionsv1alpha1 "kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
-	"kapis.dev/ks-apiserver/pkg/controller/grant"
+	"kapis.dev/ks-apiserver/pkg/controller/enqueue"
+	"kapis.dev/ks-apiserver/pkg/controller/extensionrelease"
+	"kapis.dev/ks-apiserver/pkg/controller/installer"
+	"kapis.dev/ks-apiserver/pkg/controller/patch"
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
@@ -34,8 +34,9 @@ const (
 	Name = "installplan"
 	// workers is how many plans are worked on at once: as many as operations may run.
 	workers = 4
-	// chartAgain is when a chart that could not be read is read again.
-	chartAgain = time.Minute
+	// chartTimeout bounds the read of a chart: a repository that sends it byte by byte would keep a worker. chartAgain is when one that could
+	// not be read is read again.
+	chartTimeout, chartAgain = 2 * time.Minute, time.Minute
 )
 
 // Helm runs operations on releases. helm.Executor does.
@@ -48,13 +49,16 @@ type Charts interface {
 	Load(ctx context.Context, v *v1alpha1.ExtensionVersion) ([]byte, error)
 }
 
+// Settings are the values that the platform sets in every release.
+type Settings = extensionrelease.Settings
+
 // Options are what the controller needs.
 type Options struct {
 	Helm     Helm
 	Charts   Charts
 	Settings Settings
 	// May is nil for kube-apiserver's own answer.
-	May grant.May
+	May installer.May
 	// Member says that this cluster is a member of a fleet: it installs what its hub has brought, and of that the part for members.
 	Member bool
 	// Host is the name of the hub's own cluster, which hook images are told.
@@ -69,15 +73,10 @@ func Setup(_ context.Context, mgr manager.Manager, o Options) error {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Mapper: mgr.GetRESTMapper(), Config: mgr.GetConfig(),
 		Events: mgr.GetEventRecorder(Name), Now: time.Now, Options: o,
 	}
-	if r.May == nil {
-		r.May = grant.Reviewed(mgr.GetClient())
-	}
 	if r.As == nil {
 		r.As = impersonated(mgr.GetConfig(), mgr.GetClient())
 	}
-	ofExtension := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return requestsFor(o.GetLabels()[v1alpha1.LabelExtension])
-	})
+	ofExtension := enqueue.ByLabel(v1alpha1.LabelExtension)
 	running, err := workloads(mgr)
 	if err != nil {
 		return err
@@ -101,13 +100,6 @@ func Setup(_ context.Context, mgr manager.Manager, o Options) error {
 	return b.Complete(r)
 }
 
-func requestsFor(extension string) []reconcile.Request {
-	if extension == "" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: extension}}}
-}
-
 // Reconciler does what InstallPlans say.
 type Reconciler struct {
 	// Client reads from the cache and writes. Live reads without the cache.
@@ -122,12 +114,19 @@ type Reconciler struct {
 	Now    func() time.Time
 	Options
 
-	// failures are those of operations that may succeed later.
-	failures retry.Failures
+	// onHub says that this is the reconciler of agents in the hub's own cluster, which hubAgents is of the hub's.
+	onHub     bool
+	mu        sync.Mutex // of hubAgents
+	hubAgents *Reconciler
 
-	mu sync.Mutex
-	// revoked are the plans whose installers have no rights left from an operation that was interrupted.
-	revoked map[string]bool
+	// failures are those of operations that may succeed later, and writes what the cache may not have yet.
+	failures retry.Failures
+	writes   retry.Writes
+
+	// adopted has the UIDs of the plans whose releases' records are noted, by their names.
+	adopted sync.Map
+	// revoked are the plans whose installers have no rights left from an operation that was interrupted, by their names.
+	revoked sync.Map
 }
 
 // Reconcile does what one plan says.
@@ -140,10 +139,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if r.Member && plan.Labels[clusterv1alpha1.LabelFleet] == "" { // nobody's who may have it installed
 		return reconcile.Result{}, nil
 	}
-	if err := r.revokeLeftovers(ctx, plan.Name); err != nil {
+	if wait := r.writes.Wait(plan, r.Now()); wait > 0 { // by what it was, an operation would be done again, and its state written over
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	if err := r.installers().RevokeLeftovers(ctx, plan.Name); err != nil {
 		return reconcile.Result{}, err
 	}
-	w := &writer{client: r.Client, stored: plan.DeepCopy(), plan: plan}
+	w := patch.New(r.Client, plan)
 	if err := (agents{r}).place(ctx, plan); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -156,41 +158,34 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	default:
 		result, err = r.install(ctx, w)
 	}
-	if reason, ok := asWaiting(err); ok {
-		say(&plan.Status.InstallationStatus, reason.condition, false, reason.reason, reason.message, r.Now())
-		result, err = reconcile.Result{RequeueAfter: reason.again}, nil
-	}
-	if failed := w.write(ctx); failed != nil {
+	again, err := noted(&plan.Status.InstallationStatus, err, r.Now())
+	result.RequeueAfter = sooner(result.RequeueAfter, again)
+	if failed := w.Write(ctx); failed != nil {
 		return reconcile.Result{}, failed
 	}
+	r.writes.Note(plan, r.Now())
 	return result, err
 }
 
-// revokeLeftovers takes away, once after the start, what an interrupted operation left.
-func (r *Reconciler) revokeLeftovers(ctx context.Context, extension string) error {
-	r.mu.Lock()
-	done := r.revoked[extension]
-	r.mu.Unlock()
-	if done {
-		return nil
-	}
-	if err := r.revoke(ctx, extension); err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.revoked == nil {
-		r.revoked = map[string]bool{}
-	}
-	r.revoked[extension] = true
-	return nil
+// writer writes the state of a plan.
+type writer = patch.Writer[*v1alpha1.InstallPlan]
+
+// installers gives installers rights.
+func (r *Reconciler) installers() installer.Installers {
+	return installer.Installers{Client: r.Client, Live: r.Live, May: r.May, Revoked: &r.revoked}
 }
 
 func (r *Reconciler) forget(plan string) {
 	r.failures.Forget(plan)
+	r.writes.Forget(plan)
+	r.revoked.Delete(plan)
+	r.adopted.Delete(plan)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.revoked, plan)
+	if r.hubAgents != nil {
+		r.hubAgents.failures.Forget(plan)
+		r.hubAgents.adopted.Delete(plan)
+	}
 }
 
 // waitingFor returns the other plans that wait for one: those that need it, and those that it needs and that are being deleted.
@@ -205,30 +200,8 @@ func (r *Reconciler) waitingFor(ctx context.Context, o client.Object) []reconcil
 		p := &plans.Items[i]
 		waits := meta.IsStatusConditionFalse(p.Status.Conditions, v1alpha1.ConditionDependenciesMet) || !p.DeletionTimestamp.IsZero()
 		if p.Name != o.GetName() && waits {
-			out = append(out, requestsFor(p.Name)...)
+			out = append(out, enqueue.Named(p.Name)...)
 		}
 	}
 	return out
-}
-
-// writer writes what has changed of a plan. It has no lock on the version: an operation takes minutes, in which people change what they ask
-// for, and what came of it must not be lost by that.
-type writer struct {
-	client client.Client
-	stored *v1alpha1.InstallPlan
-	plan   *v1alpha1.InstallPlan
-}
-
-func (w *writer) write(ctx context.Context) error {
-	if equality.Semantic.DeepEqual(w.stored.Status, w.plan.Status) && maps.Equal(w.stored.Annotations, w.plan.Annotations) &&
-		equality.Semantic.DeepEqual(w.stored.Finalizers, w.plan.Finalizers) {
-		return nil
-	}
-	changed := w.plan.DeepCopy()
-	if err := w.client.Patch(ctx, changed, client.MergeFrom(w.stored)); err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("write the state of the InstallPlan %s: %w", w.plan.Name, err))
-	}
-	w.stored = changed
-	w.plan.ResourceVersion = changed.ResourceVersion
-	return nil
 }

@@ -10,56 +10,69 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart"
+	"kapis.dev/ks-apiserver/pkg/chart/source"
+	"kapis.dev/ks-apiserver/pkg/controller/extensionrelease"
+	"kapis.dev/ks-apiserver/pkg/controller/retry"
 	"kapis.dev/ks-apiserver/pkg/extension/permission"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
-// retries is when an operation that may succeed later is repeated: after each of these times once more.
-var retries = []time.Duration{10 * time.Second, 30 * time.Second, time.Minute, 150 * time.Second, 5 * time.Minute}
-
 // install installs, upgrades, enables or disables an extension.
 func (r *Reconciler) install(ctx context.Context, w *writer) (reconcile.Result, error) {
-	s := &w.plan.Status.InstallationStatus
+	s := &w.Object.Status.InstallationStatus
 	if s.State == "" {
 		enter(s, v1alpha1.StatePreparing, r.Now())
 	}
-	if w.plan.Annotations[v1alpha1.AnnotationPreview] != "" {
-		result, err := r.preview(ctx, w)
-		if isInstalled(s) {
-			err = errors.Join(err, r.observe(ctx, w.plan))
+	do := r.update
+	previews := w.Object.Annotations[v1alpha1.AnnotationPreview] != ""
+	if previews {
+		do = r.preview
+	} else {
+		endPreview(w.Object)
+		if err := (records{r}).adopt(ctx, w.Object); err != nil {
+			return reconcile.Result{}, err
 		}
-		return result, err
 	}
-	endPreview(w.plan)
-	result, err := r.update(ctx, w)
+	result, err := do(ctx, w)
+	// What it waits for is noted here: joined with what fails below, it would be taken for all that there is.
+	again, err := noted(s, err, r.Now())
 	if isInstalled(s) { // what runs goes on, whatever keeps it from being changed
-		err = errors.Join(err, r.setEnabled(ctx, w.plan))
-		if result.RequeueAfter == 0 {
-			err = errors.Join(err, r.observe(ctx, w.plan))
+		if result.RequeueAfter != observeAfter { // else it was applied a moment ago
+			err = errors.Join(err, r.observe(ctx, w.Object))
+		}
+		if !previews {
+			err = errors.Join(err, r.setEnabled(ctx, w.Object))
+			ofAgent, failed := hostAgent{r}.update(ctx, w)
+			again, err = sooner(again, ofAgent), errors.Join(err, failed)
 		}
 	}
+	result.RequeueAfter = sooner(result.RequeueAfter, again)
 	return result, err
 }
 
 // update installs or upgrades what a plan asks for, unless that has been done.
 func (r *Reconciler) update(ctx context.Context, w *writer) (reconcile.Result, error) {
-	want, err := r.choose(ctx, w.plan)
+	want, err := r.choose(ctx, w.Object)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	id := want.id()
-	if adopts(w.plan, want) {
-		setAnnotation(w.plan, v1alpha1.AnnotationOperation, id)
+	if adopts(w.Object, want) {
+		metav1.SetMetaDataAnnotation(&w.Object.ObjectMeta, v1alpha1.AnnotationOperation, id)
 	}
-	if w.plan.Annotations[v1alpha1.AnnotationOperation] == id {
-		r.settled(&w.plan.Status.InstallationStatus)
-		return reconcile.Result{}, nil
+	if w.Object.Annotations[v1alpha1.AnnotationOperation] == id {
+		r.settled(&w.Object.Status.InstallationStatus)
+		return reconcile.Result{RequeueAfter: want.again}, nil
+	}
+	if wait := r.failures.Wait(w.Object.Name, id, r.Now()); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	if err := r.prepare(ctx, want); err != nil {
 		return reconcile.Result{}, err
@@ -80,7 +93,7 @@ func (r *Reconciler) settled(s *v1alpha1.InstallationStatus) {
 func adopts(plan *v1alpha1.InstallPlan, want *wanted) bool {
 	s := &plan.Status
 	return plan.Annotations[v1alpha1.AnnotationOperation] == "" && s.State == v1alpha1.StateInstalled &&
-		s.Version == want.version.Spec.Version && s.ConfigHash == configHash(plan.Spec.Config)
+		s.Version == want.version.Spec.Version && s.ConfigHash == chart.ConfigHash(plan.Spec.Config)
 }
 
 // prepare finds everything that an operation needs.
@@ -102,7 +115,7 @@ func (r *Reconciler) prepare(ctx context.Context, want *wanted) error {
 	if err != nil {
 		return chartBroken(err)
 	}
-	if want.values, err = valuesOf(plan, m, want.settings, r.Member); err != nil {
+	if want.values, err = extensionrelease.Values(plan.Spec.Config, m, want.settings, destinationOf(r, plan)); err != nil {
 		return waits(v1alpha1.ConditionInitialized, "InvalidConfig", "%v", err)
 	}
 	if err := r.namespace(ctx, plan.Name, want.namespace); err != nil {
@@ -115,12 +128,15 @@ func (r *Reconciler) prepare(ctx context.Context, want *wanted) error {
 // choose returns what is to be installed: the recommended version for a plan that follows it, if what that may do is what was approved, and
 // otherwise the version that the plan names.
 func (r *Reconciler) choose(ctx context.Context, plan *v1alpha1.InstallPlan) (*wanted, error) {
+	if r.onHub { // the version of the extension that runs on the hub
+		return r.find(ctx, plan, plan.Spec.Extension.Version)
+	}
 	s := &plan.Status.InstallationStatus
 	recommended, err := r.recommended(ctx, plan)
 	if err != nil {
 		return nil, err
 	}
-	version := plan.Spec.Extension.Version
+	version, again := plan.Spec.Extension.Version, time.Duration(0)
 	if plan.Spec.UpgradeStrategy == v1alpha1.UpgradeAutomatic && chart.Compare(s.Version, version) > 0 {
 		version = s.Version // an earlier recommendation has been followed
 	}
@@ -141,10 +157,16 @@ func (r *Reconciler) choose(ctx context.Context, plan *v1alpha1.InstallPlan) (*w
 			return nil, err
 		}
 		say(s, v1alpha1.ConditionUpgradeAvailable, true, why.reason, "version "+recommended+": "+why.message, r.Now())
+		again = why.again
 	} else {
 		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionUpgradeAvailable)
 	}
-	return r.find(ctx, plan, version)
+	want, err := r.find(ctx, plan, version)
+	if err != nil {
+		return nil, err
+	}
+	want.again = again
+	return want, nil
 }
 
 // recommended returns the version that a plan with the strategy Automatic follows: the recommended one, if it is higher than what runs and
@@ -192,10 +214,16 @@ func (r *Reconciler) readChart(ctx context.Context, want *wanted) (err error) {
 	if want.archive != nil {
 		return nil
 	}
-	if want.raw, err = r.Charts.Load(ctx, want.version); err != nil {
+	reading, cancel := context.WithTimeout(ctx, chartTimeout)
+	defer cancel()
+	if want.raw, err = r.Charts.Load(reading, want.version); err != nil {
 		klog.V(2).InfoS("a chart can't be read", "extensionVersion", want.version.Name, "error", err)
-		return waitsFor(chartAgain, v1alpha1.ConditionInitialized, "ChartNotRead",
-			"the chart of %s can't be read; it is tried again. The ExtensionVersion says more", want.version.Name)
+		why, failed := "the log of ks-controller-manager says why", (*source.Failure)(nil)
+		if errors.As(err, &failed) {
+			why = failed.Message
+		}
+		return waitsFor(chartAgain, v1alpha1.ConditionInitialized, "ChartNotRead", "the chart of %s can't be read, and is tried again: %s",
+			want.version.Name, why)
 	}
 	if want.request, want.archive, err = permission.RequestOf(want.plan, want.version, want.raw); err != nil {
 		return chartBroken(err)
@@ -235,41 +263,43 @@ func (r *Reconciler) secretValues(ctx context.Context, extension, namespace stri
 
 // operate applies what is wanted, and notes what came of it.
 func (r *Reconciler) operate(ctx context.Context, w *writer, want *wanted) (reconcile.Result, error) {
-	s, id := &w.plan.Status.InstallationStatus, want.id()
+	s, id := &w.Object.Status.InstallationStatus, want.id()
 	before, failed := isInstalled(s), v1alpha1.StateInstallFailed
 	state, condition := v1alpha1.StateInstalling, v1alpha1.ConditionInstalled
 	if before {
 		state, condition, failed = v1alpha1.StateUpgrading, v1alpha1.ConditionUpgraded, v1alpha1.StateUpgradeFailed
 	}
 	enter(s, state, r.Now())
-	s.ReleaseName, s.TargetNamespace, s.JobName = r.release(w.plan.Name), want.namespace, ""
+	s.ReleaseName, s.TargetNamespace, s.JobName = r.release(w.Object.Name), want.namespace, ""
 	if hook, err := (hooks{r}).of(want); err == nil && hook != nil {
 		s.JobName = hook.Name // whose log pages show
 	}
-	if err := w.write(ctx); err != nil {
+	if err := w.Write(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
 	record := &record{}
 	result, err := r.apply(ctx, want, record)
-	if logged := r.writeLog(ctx, want.namespace, w.plan.Name, record); logged != nil {
-		klog.ErrorS(logged, "write the log of an operation", "installPlan", w.plan.Name)
+	if err != nil || !result.Unchanged { // else an earlier attempt did it, whose log stays
+		if logged := r.writeLog(ctx, want.namespace, w.Object.Name, record); logged != nil {
+			klog.ErrorS(logged, "write the log of an operation", "installPlan", w.Object.Name)
+		}
 	}
 	if ctx.Err() != nil { // the program stops: the next one does it again
 		return reconcile.Result{}, ctx.Err()
 	}
 	if err != nil {
 		enter(s, failed, r.Now())
-		return r.failed(w.plan, condition, id, result, err), nil
+		return r.failed(w.Object, condition, id, result, err), nil
 	}
-	r.succeeded(w.plan, want, condition)
-	setAnnotation(w.plan, v1alpha1.AnnotationOperation, id)
+	r.succeeded(w.Object, want, condition)
+	metav1.SetMetaDataAnnotation(&w.Object.ObjectMeta, v1alpha1.AnnotationOperation, id)
 	return reconcile.Result{RequeueAfter: observeAfter}, nil
 }
 
 // succeeded notes what is installed.
 func (r *Reconciler) succeeded(plan *v1alpha1.InstallPlan, want *wanted, condition string) {
 	s := &plan.Status.InstallationStatus
-	s.Version, s.ConfigHash = want.version.Spec.Version, configHash(plan.Spec.Config)
+	s.Version, s.ConfigHash = want.version.Spec.Version, chart.ConfigHash(plan.Spec.Config)
 	message := "version " + s.Version + " is installed"
 	say(s, v1alpha1.ConditionReady, false, "Applied", "it was applied a moment ago", r.Now())
 	say(s, v1alpha1.ConditionInstalled, true, "Installed", message, r.Now())
@@ -298,34 +328,15 @@ func (r *Reconciler) failed(plan *v1alpha1.InstallPlan, condition, id string, re
 		say(s, v1alpha1.ConditionRolledBack, true, reason, "the upgrade failed, and version "+s.Version+" runs again", r.Now())
 	}
 	r.event(plan, corev1.EventTypeWarning, reason, err.Error())
-	before := r.failures.Add(plan.Name, id)
-	if !transient || before >= len(retries) {
-		setAnnotation(plan, v1alpha1.AnnotationOperation, id)
-		r.failures.Forget(plan.Name)
-		return reconcile.Result{}
+	after := retry.Operation
+	if !transient {
+		after = nil
 	}
-	return reconcile.Result{RequeueAfter: retries[before]}
-}
-
-// listed names the first of some things.
-func listed[T any](of []T) string {
-	const most = 8
-	var out []string
-	for i, one := range of {
-		if i == most {
-			out = append(out, fmt.Sprintf("and %d more", len(of)-most))
-			break
-		}
-		out = append(out, fmt.Sprint(one))
+	again := r.failures.Again(plan.Name, id, after, r.Now())
+	if again == 0 {
+		metav1.SetMetaDataAnnotation(&plan.ObjectMeta, v1alpha1.AnnotationOperation, id)
 	}
-	return strings.Join(out, "; ")
-}
-
-func setAnnotation(plan *v1alpha1.InstallPlan, key, value string) {
-	if plan.Annotations == nil {
-		plan.Annotations = map[string]string{}
-	}
-	plan.Annotations[key] = value
+	return reconcile.Result{RequeueAfter: again}
 }
 
 func (r *Reconciler) event(plan *v1alpha1.InstallPlan, kind, reason, message string) {

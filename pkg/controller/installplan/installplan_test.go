@@ -64,6 +64,17 @@ func TestAPlanIsInstalledOnce(t *testing.T) { // X20
 	if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: "extension-shop", Name: "shop-log"}, log); err != nil || log.Data["log"] == "" {
 		t.Errorf("the log: %v %v", log.Data, err)
 	}
+	// An attempt that sees an older plan finds that it has been done already. The log is of the one that did it.
+	w.unchanged = true
+	w.change("shop", func(p *v1alpha1.InstallPlan) {
+		delete(p.Annotations, v1alpha1.AnnotationOperation)
+		p.Status.ConfigHash = ""
+	})
+	w.reconcile("shop")
+	again := &corev1.ConfigMap{}
+	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(log), again); err != nil || len(w.applied) != 2 || again.ResourceVersion != log.ResourceVersion {
+		t.Errorf("after %d operations the log is %v, %v", len(w.applied), again.Data, err)
+	}
 }
 
 func TestNothingIsDoneWithoutAnApproval(t *testing.T) { // X18
@@ -153,14 +164,21 @@ func TestAnOperationHasItsRightsWhileItRuns(t *testing.T) { // X21
 }
 
 func TestAChartThatNeedsMoreThanItAsksForIsNotApplied(t *testing.T) { // X21
-	w := newWorld(t)
-	w.version("shop", "1.0.0", permissions, nil)
-	w.objects = append(w.objects, helm.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "kube-system", Name: "stolen"})
-	w.plan("shop", "1.0.0", nil)
-	w.reconcile("shop")
-	p := w.get("shop")
-	if len(w.applied) > 0 || p.Status.State != v1alpha1.StateInstallFailed || condition(p, "Installed") != "False BeyondPermissions" {
-		t.Errorf("%d operations, %s, %q", len(w.applied), p.Status.State, condition(p, "Installed"))
+	for name, o := range map[string]helm.Object{
+		"AnotherNamespace": {APIVersion: "v1", Kind: "ConfigMap", Namespace: "kube-system", Name: "stolen"},
+		"AccessTokens":     {APIVersion: "v1", Kind: "ConfigMap", Name: "own", Forwards: true}, // as an APIService may ask for them
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.version("shop", "1.0.0", permissions, nil)
+			w.objects = append(w.objects, o)
+			w.plan("shop", "1.0.0", nil)
+			w.reconcile("shop")
+			p := w.get("shop")
+			if len(w.applied) > 0 || p.Status.State != v1alpha1.StateInstallFailed || condition(p, "Installed") != "False BeyondPermissions" {
+				t.Errorf("%d operations, %s, %q", len(w.applied), p.Status.State, condition(p, "Installed"))
+			}
+		})
 	}
 }
 
@@ -233,6 +251,12 @@ func TestRetriesEnd(t *testing.T) { // X25
 	}
 	for again := w.reconcile("shop"); again > 0; again = w.reconcile("shop") {
 		waits = append(waits, again)
+		n := len(w.applied)
+		w.now = w.now.Add(again - time.Second)
+		if left := w.reconcile("shop"); left != time.Second || len(w.applied) != n { // what is written of it brings it back at once
+			t.Fatalf("a second too early it is applied again: %d times, and then in %v", len(w.applied), left)
+		}
+		w.now = w.now.Add(time.Second)
 	}
 	if want := []time.Duration{10 * time.Second, 30 * time.Second, time.Minute, 150 * time.Second, 5 * time.Minute}; !slices.Equal(waits, want) {
 		t.Errorf("%v", waits)

@@ -43,16 +43,6 @@ func (r *Reconciler) namespace(ctx context.Context, extension, name string) erro
 	return nil
 }
 
-// account makes the service account that releases of an extension are applied as.
-func (r *Reconciler) account(ctx context.Context, extension, namespace string) error {
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: installerAccount(extension),
-		Labels: map[string]string{v1alpha1.LabelExtension: extension}}}
-	if err := r.Client.Create(ctx, account); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("make the service account of the installer of %s: %w", extension, err)
-	}
-	return nil
-}
-
 const (
 	// maxLog bounds the log of an operation, in bytes.
 	maxLog = 64 << 10
@@ -78,9 +68,8 @@ func (l *record) note(e helm.Event) {
 func (r *Reconciler) writeLog(ctx context.Context, namespace, extension string, l *record) error {
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: r.release(extension) + "-log",
 		Labels: map[string]string{v1alpha1.LabelExtension: extension}}, Data: map[string]string{keyLog: l.text.String()}}
-	err := r.Client.Create(ctx, m)
-	if apierrors.IsAlreadyExists(err) {
-		err = r.Client.Update(ctx, m)
+	if err := r.Client.Create(ctx, m); !apierrors.IsAlreadyExists(err) {
+		return err
 	}
-	return err
+	return r.Client.Update(ctx, m)
 }

@@ -5,9 +5,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart"
+	"kapis.dev/ks-apiserver/pkg/controller/extensionrelease"
 	"kapis.dev/ks-apiserver/pkg/extension/permission"
 )
 
@@ -16,9 +18,11 @@ type wanted struct {
 	plan      *v1alpha1.InstallPlan
 	version   *v1alpha1.ExtensionVersion
 	namespace string // of the release
-	settings  *Settings
+	settings  *extensionrelease.Settings
 	// secretValues are merged over those of the plan.
 	secretValues []byte
+	// again is when a recommended version is looked at again that can't be taken now; 0 where a change of some object will say it.
+	again time.Duration
 
 	// What follows is known once the chart is read, which is only done where there is something to do. raw is the packed chart, archive what
 	// is in it, and request what it may do.
@@ -39,4 +43,19 @@ func (w *wanted) id() string {
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])
+}
+
+// destinationOf returns where the release of a plan is.
+func destinationOf(r *Reconciler, plan *v1alpha1.InstallPlan) extensionrelease.Destination {
+	if !r.Member {
+		return extensionrelease.Destination{}
+	}
+	out := extensionrelease.Destination{Agent: true, Cluster: plan.Annotations[v1alpha1.AnnotationAgentCluster], Role: "member"}
+	if r.onHub {
+		out.Role = "host"
+		if of := plan.Spec.ClusterScheduling; of != nil { // in a member, the hub has merged them
+			out.Override = of.Overrides[out.Cluster]
+		}
+	}
+	return out
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/controller/extensionrelease"
 	"kapis.dev/ks-apiserver/pkg/extension/permission"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
@@ -57,7 +58,7 @@ type change struct {
 
 // preview says what the operation that a plan asks for would do, and does none of it, as long as the plan has the annotation.
 func (r *Reconciler) preview(ctx context.Context, w *writer) (reconcile.Result, error) {
-	plan := w.plan
+	plan := w.Object
 	want, err := r.choose(ctx, plan)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -74,7 +75,7 @@ func (r *Reconciler) preview(ctx context.Context, w *writer) (reconcile.Result, 
 	if err := r.writePreview(ctx, plan, p); err != nil {
 		return reconcile.Result{}, err
 	}
-	setAnnotation(plan, v1alpha1.AnnotationPreviewed, done)
+	metav1.SetMetaDataAnnotation(&plan.ObjectMeta, v1alpha1.AnnotationPreviewed, done)
 	say(&plan.Status.InstallationStatus, v1alpha1.ConditionPreviewed, true, "Previewed", fmt.Sprintf("the ConfigMap %s/%s says what would be "+
 		"done. Nothing is, as long as the plan has the annotation %s", previewNamespace, previewName(plan), v1alpha1.AnnotationPreview),
 		r.Now())
@@ -96,6 +97,9 @@ func (r *Reconciler) look(ctx context.Context, want *wanted) (*preview, error) {
 		return p, nil
 	}
 	if err := r.readChart(ctx, want); err != nil {
+		if reason, ok := asWaiting(err); ok && reason.again > 0 { // it is read again, and a preview without it would be made once
+			return nil, err
+		}
 		return problem(err)
 	}
 	p.Approved, p.Asks, p.Level = approved(want) == nil, want.request.String(), string(want.request.Level())
@@ -108,7 +112,7 @@ func (r *Reconciler) look(ctx context.Context, want *wanted) (*preview, error) {
 	if err != nil {
 		return problem(chartBroken(err))
 	}
-	if want.values, err = valuesOf(plan, m, want.settings, r.Member); err != nil {
+	if want.values, err = extensionrelease.Values(plan.Spec.Config, m, want.settings, destinationOf(r, plan)); err != nil {
 		return problem(waits(v1alpha1.ConditionInitialized, "InvalidConfig", "%v", err))
 	}
 	o, err := r.render(ctx, want, &record{})
@@ -124,7 +128,7 @@ func (r *Reconciler) look(ctx context.Context, want *wanted) (*preview, error) {
 		return p, nil
 	}
 	var result *helm.Result
-	err = r.withRights(ctx, plan.Name, o.rights, func() (err error) {
+	err = r.installers().While(ctx, plan.Name, o.rights, func() (err error) {
 		request := *o.request
 		request.Operation = helm.Preview
 		result, err = r.Helm.Run(ctx, request, func(helm.Event) {})
@@ -199,7 +203,7 @@ func byNamespace(rights permission.Rights) map[string][]string {
 		if name == "" {
 			name = "(cluster)"
 		}
-		out[name] = slices.Compact(slices.Sorted(slices.Values(words(rights[namespace]))))
+		out[name] = slices.Compact(slices.Sorted(slices.Values(permission.Words(rights[namespace]))))
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package installplan_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -116,6 +117,23 @@ func TestX23APreviewSaysWhatIsWrong(t *testing.T) {
 	w.shows("a broken chart", "the chart is not valid")
 	if len(w.applied)+len(w.previewed) > 0 {
 		t.Error("something is asked for")
+	}
+}
+
+// X23: a preview whose chart can't be read is made once it can be.
+func TestX23APreviewWaitsForItsChart(t *testing.T) {
+	w := newWorld(t)
+	w.version("shop", "1.0.0", permissions, nil)
+	w.plan("shop", "1.0.0", func(p *v1alpha1.InstallPlan) { p.Annotations[v1alpha1.AnnotationPreview] = "1" })
+	w.r.Charts = &slowCharts{}
+	if again := w.reconcile("shop"); again != time.Minute || condition(w.get("shop"), "Initialized") != "False ChartNotRead" ||
+		condition(w.get("shop"), "Previewed") != "" {
+		t.Errorf("again in %v, %q, %q", again, condition(w.get("shop"), "Initialized"), condition(w.get("shop"), "Previewed"))
+	}
+	w.r.Charts = w.charts
+	w.reconcile("shop")
+	if w.shows("its chart is there", "version: 1.0.0", "ConfigMap web (v1)"); condition(w.get("shop"), "Previewed") != "True Previewed" || len(w.applied) > 0 {
+		t.Errorf("%q, %d operations", condition(w.get("shop"), "Previewed"), len(w.applied))
 	}
 }
 

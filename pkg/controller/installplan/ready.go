@@ -7,6 +7,8 @@ import (
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -91,7 +93,29 @@ func (r *Reconciler) observe(ctx context.Context, plan *v1alpha1.InstallPlan) er
 	message := "all its workloads are ready"
 	if found == 0 {
 		message = "it has no workloads in its namespace"
+		there, err := isThere(ctx, r.Client, r.Live, s.TargetNamespace) // one without workloads has nothing else to tell it by
+		if err != nil {
+			return err
+		}
+		if s.TargetNamespace != "" && !there {
+			say(s, v1alpha1.ConditionReady, false, "NamespaceMissing", fmt.Sprintf("the namespace %s is gone, or being deleted, and with it what "+
+				"was installed there: a new value of the annotation %s installs it again", s.TargetNamespace, v1alpha1.AnnotationRetry), r.Now())
+			return nil
+		}
 	}
 	say(s, v1alpha1.ConditionReady, true, "Ready", message, r.Now())
 	return nil
+}
+
+// isThere reports whether there is a namespace that is not being deleted. What the cache does not have may be new.
+func isThere(ctx context.Context, cached, live client.Reader, namespace string) (bool, error) {
+	key, is := client.ObjectKey{Name: namespace}, &corev1.Namespace{}
+	err := cached.Get(ctx, key, is)
+	if apierrors.IsNotFound(err) {
+		err = live.Get(ctx, key, is)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read the namespace %s: %w", namespace, err)
+	}
+	return err == nil && is.DeletionTimestamp.IsZero(), nil
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
@@ -58,5 +60,29 @@ func TestAnExtensionIsReadyWhenItsWorkloadsAre(t *testing.T) {
 	is("all pods are ready", "True Ready", "all its workloads")
 	if len(w.applied) != 1 {
 		t.Errorf("%d operations", len(w.applied))
+	}
+}
+
+// X20: an extension whose namespace was deleted is not ready, says how to have it again, and is installed again by that.
+func TestX20AnExtensionWithoutItsNamespaceIsNotReady(t *testing.T) {
+	w := newWorld(t)
+	w.version("shop", "1.0.0", permissions, nil)
+	w.plan("shop", "1.0.0", nil)
+	w.reconcile("shop")
+	w.reconcile("shop")
+	if err := w.client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "extension-shop"}}); err != nil {
+		t.Fatal(err)
+	}
+	w.reconcile("shop")
+	p := w.get("shop")
+	if c := meta.FindStatusCondition(p.Status.Conditions, "Ready"); c == nil || c.Reason != "NamespaceMissing" ||
+		!strings.Contains(c.Message, v1alpha1.AnnotationRetry) {
+		t.Errorf("%+v", c)
+	}
+	w.change("shop", func(p *v1alpha1.InstallPlan) { p.Annotations[v1alpha1.AnnotationRetry] = "1" })
+	w.reconcile("shop")
+	w.reconcile("shop")
+	if p := w.get("shop"); condition(p, "Ready") != "True Ready" || len(w.applied) != 2 {
+		t.Errorf("%q after %d operations", condition(p, "Ready"), len(w.applied))
 	}
 }

@@ -43,7 +43,9 @@ type world struct {
 	now     time.Time
 	writes  int
 	applied []helm.Request
-	removed []helm.Request
+	// unchanged says of operations that an earlier attempt has done them.
+	unchanged bool
+	removed   []helm.Request
 	// lookups are what templates look for without a right, by rendering, and lookupFails is what that comes to.
 	lookups     [][]helm.Lookup
 	lookupFails error
@@ -67,9 +69,13 @@ type world struct {
 	recorded  []helm.Object
 	kept      []string
 	noRelease bool
+	// records are the newest records of releases, by their names.
+	records map[string]*helm.Release
 	// late is how many answers of kube-apiserver do not know of a right yet, and asked what it was asked for.
 	late  int
 	asked []authorizationv1.ResourceAttributes
+	// stale is what the cache still has of a plan; nil for what is stored.
+	stale *v1alpha1.InstallPlan
 }
 
 func (w *world) may(_ context.Context, user string, groups []string, what *authorizationv1.ResourceAttributes) (bool, error) {
@@ -107,8 +113,16 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			t.Fatal(err)
 		}
 	}
-	w := &world{t: t, charts: charts{}, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), rights: map[string][]rbacv1.PolicyRule{}}
+	w := &world{t: t, charts: charts{}, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), rights: map[string][]rbacv1.PolicyRule{},
+		records: map[string]*helm.Release{}}
 	w.client = fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if p, ok := o.(*v1alpha1.InstallPlan); ok && w.stale != nil {
+				w.stale.DeepCopyInto(p)
+				return nil
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			w.writes++
 			return c.Patch(ctx, o, p, opts...)
@@ -260,12 +274,15 @@ func (w *world) Run(ctx context.Context, r helm.Request, event func(helm.Event))
 		if n := w.renderings; n <= len(w.lookups) {
 			return &helm.Result{Objects: w.objects[:1], Lookups: w.lookups[n-1]}, w.lookupFails
 		}
-		return &helm.Result{Objects: w.objects, Recorded: w.recorded}, nil
+		return &helm.Result{Objects: w.objects, Recorded: w.recorded, Release: w.records[r.Name]}, nil
 	case helm.Status:
 		if w.noRelease {
 			return nil, &helm.Error{Reason: helm.ReasonNotFound, Message: "no release"}
 		}
-		return &helm.Result{Objects: w.objects}, nil
+		if w.records[r.Name] == nil {
+			w.records[r.Name] = deployed(r.Name, 1)
+		}
+		return &helm.Result{Objects: w.objects, Release: w.records[r.Name]}, nil
 	case helm.Preview:
 		w.previewed = append(w.previewed, r)
 	case helm.Apply:
@@ -290,7 +307,24 @@ func (w *world) Run(ctx context.Context, r helm.Request, event func(helm.Event))
 		w.fails = w.fails[1:]
 		return &helm.Result{RolledBack: w.rollsBack}, err
 	}
-	return &helm.Result{Kept: w.kept, Changes: w.changes}, nil
+	result := &helm.Result{Kept: w.kept, Changes: w.changes, Unchanged: w.unchanged}
+	if r.Operation == helm.Apply {
+		revision := 1
+		if before := w.records[r.Name]; before != nil {
+			revision = before.Revision + 1
+		}
+		if !w.unchanged {
+			w.records[r.Name] = deployed(r.Name, revision)
+		}
+		result.Release, result.Objects = w.records[r.Name], w.objects
+	}
+	return result, nil
+}
+
+// deployed returns the record of a revision of a release that was deployed.
+func deployed(name string, revision int) *helm.Release {
+	digest := fmt.Sprintf("%s %d", name, revision)
+	return &helm.Release{Name: name, Revision: revision, Status: "deployed", RecordDigest: digest, BaseDigest: digest, BaseDeployed: true}
 }
 
 // leftRights returns the roles and bindings that installers have now.

@@ -4,12 +4,13 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // Annotation holds the runs of a Job: a JSON object of run by number, counted from 1.
@@ -128,7 +129,7 @@ func record(job *batchv1.Job) *run {
 			r.Reasons = append(r.Reasons, c.Reason)
 		}
 		if c.Message != "" {
-			r.Messages = append(r.Messages, strings.ToValidUTF8(c.Message[:min(len(c.Message), maxMessage)], ""))
+			r.Messages = append(r.Messages, status.Clip(c.Message, maxMessage))
 		}
 	}
 	return r

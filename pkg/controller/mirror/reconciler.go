@@ -61,7 +61,7 @@ func (r *Reconciler) sync(ctx context.Context, key types.NamespacedName, source 
 	if !role.GetDeletionTimestamp().IsZero() {
 		wrote, again, err = r.Writer.write(ctx, role, source, native{})
 		if err == nil {
-			err = r.release(ctx, role, r.Kind.RoleFinalizer)
+			err = r.removeFinalizer(ctx, role, r.Kind.RoleFinalizer)
 		}
 		return wrote, again, err
 	}
@@ -93,13 +93,13 @@ func (r *Reconciler) bindings(ctx context.Context, key types.NamespacedName) ([]
 			live = append(live, b)
 			return r.disown(ctx, b)
 		}
-		return r.release(ctx, b, r.Kind.BindingFinalizer)
+		return r.removeFinalizer(ctx, b, r.Kind.BindingFinalizer)
 	})
 	return live, err
 }
 
-// release removes a finalizer.
-func (r *Reconciler) release(ctx context.Context, o client.Object, finalizer string) error {
+// removeFinalizer removes a finalizer.
+func (r *Reconciler) removeFinalizer(ctx context.Context, o client.Object, finalizer string) error {
 	if finalizer == "" || !controllerutil.ContainsFinalizer(o, finalizer) {
 		return nil
 	}

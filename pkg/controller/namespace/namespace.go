@@ -20,16 +20,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/builtinrole"
 	"kapis.dev/ks-apiserver/pkg/controller/crd"
+	"kapis.dev/ks-apiserver/pkg/controller/enqueue"
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
@@ -56,9 +55,10 @@ func Setup(ctx context.Context, mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).Named(Name).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		For(&corev1.Namespace{}, builder.OnlyMetadata).
-		Watches(&iamv1beta1.Role{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(later())).
-		Watches(&iamv1beta1.BuiltinRole{}, handler.EnqueueRequestsFromMapFunc(r.patterned), builder.WithPredicates(later())).
-		Watches(&tenantv1beta1.Workspace{}, handler.EnqueueRequestsFromMapFunc(r.inWorkspace), builder.WithPredicates(later(), comesOrGoes())).
+		Watches(&iamv1beta1.Role{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(enqueue.AfterStart())).
+		Watches(&iamv1beta1.BuiltinRole{}, handler.EnqueueRequestsFromMapFunc(r.patterned), builder.WithPredicates(enqueue.AfterStart())).
+		Watches(&tenantv1beta1.Workspace{}, handler.EnqueueRequestsFromMapFunc(r.inWorkspace),
+			builder.WithPredicates(enqueue.AfterStart(), enqueue.OnCreationOrDeletion())).
 		Complete(r)
 }
 
@@ -162,18 +162,6 @@ func empty(name string) *metav1.PartialObjectMetadata {
 	o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	return o
-}
-
-// later ignores the objects that exist when the program starts: every namespace is reconciled then anyway.
-func later() predicate.Predicate {
-	return predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }}
-}
-
-// comesOrGoes ignores updates.
-func comesOrGoes() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
-	}}
 }
 
 // namespaceOf returns the namespace of a role that was made from a pattern.

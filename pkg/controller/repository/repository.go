@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -18,11 +19,10 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
@@ -41,6 +41,8 @@ const (
 	leastInterval, usualInterval = 15 * time.Minute, 30 * time.Minute
 	// usualTimeout bounds a read, and mostTimeout what a Repository may ask for.
 	usualTimeout, mostTimeout = 2 * time.Minute, 10 * time.Minute
+	// parallel is how many Repositories are read at once: a slow one holds up no other.
+	parallel = 3
 )
 
 // Setup adds the controller to mgr.
@@ -48,14 +50,9 @@ func Setup(_ context.Context, mgr manager.Manager, from *source.Client) error {
 	r := New(mgr.GetClient(), mgr.GetAPIReader(), from, time.Now)
 	of := enqueue.ByLabel(v1alpha1.LabelRepository)
 	// At the start there may be versions of a Repository that was deleted meanwhile; a version that is deleted may have to come back.
-	comesOrGoes := predicate.Funcs{
-		UpdateFunc: func(event.UpdateEvent) bool { return false },
-		DeleteFunc: func(e event.DeleteEvent) bool {
-			r.forget(e.Object.GetLabels()[v1alpha1.LabelRepository])
-			return true
-		},
-	}
+	comesOrGoes := enqueue.OnComingOrGoing(func(o client.Object) { r.forget(o.GetLabels()[v1alpha1.LabelRepository]) })
 	return builder.ControllerManagedBy(mgr).Named(Name).For(&v1alpha1.Repository{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: parallel}).
 		Watches(&v1alpha1.ExtensionVersion{}, of, builder.WithPredicates(comesOrGoes)).
 		Watches(&v1alpha1.InstallPlan{}, handler.EnqueueRequestsFromMapFunc(r.ofPlan)).Complete(r)
 }
@@ -72,6 +69,8 @@ type Reconciler struct {
 	source *source.Client
 	now    func() time.Time
 	reads  polling.Memory[read]
+	// taking is held while what was read is taken over: of two Repositories with one extension the second has to see what the first made.
+	taking sync.Mutex
 }
 
 // read is what the last read of a Repository found out. It is lost on a restart, which costs one more read and no write.
@@ -134,7 +133,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		if _, err := r.prune(ctx, req.Name, nil); err != nil {
 			return retry.OnConflict(0, err)
 		}
-		return retry.OnConflict(0, r.release(ctx, repository))
+		return retry.OnConflict(0, r.removeFinalizer(ctx, repository))
 	}
 	last, due := r.due(repository)
 	if !due {
@@ -148,8 +147,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return r.sync(ctx, repository, last)
 }
 
-// release removes the finalizer of an earlier installation.
-func (r *Reconciler) release(ctx context.Context, repository *v1alpha1.Repository) error {
+// removeFinalizer removes the finalizer of an earlier installation.
+func (r *Reconciler) removeFinalizer(ctx context.Context, repository *v1alpha1.Repository) error {
 	before := repository.DeepCopy()
 	if !controllerutil.RemoveFinalizer(repository, v1alpha1.FinalizerRepository) {
 		return nil
@@ -239,6 +238,8 @@ func (r *Reconciler) take(ctx context.Context, repository *v1alpha1.Repository, 
 		last.since = since
 		return outcome{}, nil
 	}
+	r.taking.Lock()
+	defer r.taking.Unlock()
 	wanted, bad, err := r.plan(ctx, repository, access, index, depth)
 	if err != nil {
 		return outcome{}, err

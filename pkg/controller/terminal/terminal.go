@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -92,7 +93,7 @@ func newController(mgr manager.Manager, api kubernetes.Interface, namespace stri
 	}, nil
 }
 
-// watchFailed returns what is called when the pods can't be read. That this program may not read them is one line in its log, however often
+// watchFailed returns the handler of errors of the watch of pods. That this program may not read them is one line in its log, however often
 // it is tried again: so it is after an update of the program whose roles were not updated.
 func watchFailed(namespace string) cache.WatchErrorHandlerWithContext {
 	var once sync.Once
@@ -113,18 +114,12 @@ func (c *Controller) Start(ctx context.Context) error {
 	var watching sync.WaitGroup
 	watching.Go(func() { c.Watch(ctx) })
 	defer watching.Wait()
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := c.Clean(ctx); err != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "Pods of shells may be left over; this is tried again", "namespace", c.Namespace, "after", every)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	}, every)
+	return nil
 }
 
 // Clean deletes the pods that are left over now.

@@ -41,7 +41,7 @@ func Hash(password string) (string, error) {
 	return string(h), err
 }
 
-// checkPassword returns what is wrong with a chosen password, by the rule of users.
+// checkPassword returns why a chosen password breaks the rule of users, or nil.
 func checkPassword(p string) error {
 	if n := utf8.RuneCountInString(p); n < 8 || n > 64 || len(p) > maxPassword ||
 		!strings.ContainsAny(p, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") || !strings.ContainsAny(p, "abcdefghijklmnopqrstuvwxyz") ||

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	applicationv2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/crd"
@@ -91,13 +92,34 @@ func held() []schema.GroupVersionKind {
 	return append(out, schema.GroupVersionKind{Group: "quota.kubesphere.io", Version: "v1alpha2", Kind: "ResourceQuota"})
 }
 
+// inStore are the kinds of the application store whose objects are of the workspace that their label names.
+var inStore = [...]struct{ kind, plural string }{
+	{"Repo", "repos"}, {"Application", "applications"}, {"ApplicationVersion", "applicationversions"},
+	{"ApplicationRelease", "applicationreleases"},
+}
+
+// InStore returns the plural of a kind of the application store of which an object has the label of a workspace, "" where none has. It
+// reads without a cache: who makes a workspace of that name has these objects.
+func InStore(ctx context.Context, live client.Reader, workspace string) (plural string, err error) {
+	for _, k := range inStore {
+		items, err := labelled(ctx, live, applicationv2.SchemeGroupVersion.WithKind(k.kind), workspace, client.Limit(1))
+		if err != nil {
+			return "", err
+		}
+		if len(items) > 0 {
+			return k.plural, nil
+		}
+	}
+	return "", nil
+}
+
 // labelled lists the metadata of the objects of a kind that have the label of a workspace, without the cache: a new object must not
 // be missed. A missing kind has none.
-func labelled(ctx context.Context, live client.Reader, kind schema.GroupVersionKind, workspace string) ([]metav1.PartialObjectMetadata,
-	error) {
+func labelled(ctx context.Context, live client.Reader, kind schema.GroupVersionKind, workspace string, more ...client.ListOption,
+) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	err := live.List(ctx, list, client.MatchingLabels{tenantv1beta1.LabelWorkspace: workspace})
+	err := live.List(ctx, list, append(more, client.MatchingLabels{tenantv1beta1.LabelWorkspace: workspace})...)
 	if err != nil && !crd.Missing(err) {
 		return nil, fmt.Errorf("list every %s of workspace %q: %w", kind.Kind, workspace, err)
 	}

@@ -59,8 +59,9 @@ func Setup(ctx context.Context, mgr manager.Manager) error {
 		For(&tenantv1beta1.Workspace{}).
 		Watches(&iamv1beta1.WorkspaceRole{}, labelled).
 		Watches(&iamv1beta1.WorkspaceRoleBinding{}, labelled).
-		Watches(&iamv1beta1.BuiltinRole{}, handler.EnqueueRequestsFromMapFunc(r.patterned), builder.WithPredicates(later())).
-		Watches(&iamv1beta1.User{}, handler.EnqueueRequestsFromMapFunc(r.managedBy), builder.WithPredicates(later(), comesOrGoes())).
+		Watches(&iamv1beta1.BuiltinRole{}, handler.EnqueueRequestsFromMapFunc(r.patterned), builder.WithPredicates(enqueue.AfterStart())).
+		Watches(&iamv1beta1.User{}, handler.EnqueueRequestsFromMapFunc(r.managedBy),
+			builder.WithPredicates(enqueue.AfterStart(), enqueue.OnCreationOrDeletion())).
 		Complete(r)
 }
 

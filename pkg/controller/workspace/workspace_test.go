@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	applicationv2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/controllertest"
@@ -527,6 +528,23 @@ func TestS9RightsOfNoWorkspaceAreSwept(t *testing.T) {
 				t.Error("rights were swept")
 			}
 		})
+	}
+}
+
+// S69: whatever kind of the store an object with the label of a workspace is of, it is found.
+func TestWhatTheStoreHasOfAWorkspaceIsFound(t *testing.T) {
+	for plural, o := range map[string]client.Object{
+		"repos":               &applicationv2.Repo{ObjectMeta: named("one", "shop")},
+		"applications":        &applicationv2.Application{ObjectMeta: named("one", "shop")},
+		"applicationversions": &applicationv2.ApplicationVersion{ObjectMeta: named("one", "shop")},
+		"applicationreleases": &applicationv2.ApplicationRelease{ObjectMeta: named("one", "shop")},
+	} {
+		f := newFixture(t, o)
+		for workspace, want := range map[string]string{"shop": plural, "other": ""} {
+			if got, err := InStore(t.Context(), f.Client, workspace); got != want || err != nil {
+				t.Errorf("%s in %s: got %q %v, want %q", plural, workspace, got, err, want)
+			}
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 var (
 	configMaps     = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	extensions     = v1alpha1.SchemeGroupVersion.WithResource("extensions")
+	plans          = v1alpha1.SchemeGroupVersion.WithResource("installplans")
 	versions       = v1alpha1.SchemeGroupVersion.WithResource("extensionversions")
 	apiServices    = extensionsv1alpha1.SchemeGroupVersion.WithResource("apiservices")
 	reverseProxies = extensionsv1alpha1.SchemeGroupVersion.WithResource("reverseproxies")

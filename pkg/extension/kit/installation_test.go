@@ -24,6 +24,7 @@ import (
 )
 
 var (
+	plans          = schema.GroupVersionResource{Group: "kubesphere.io", Version: "v1alpha1", Resource: "installplans"}
 	versions       = schema.GroupVersionResource{Group: "kubesphere.io", Version: "v1alpha1", Resource: "extensionversions"}
 	configMaps     = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	jsBundles      = schema.GroupVersionResource{Group: "extensions.kubesphere.io", Version: "v1alpha1", Resource: "jsbundles"}
@@ -73,7 +74,7 @@ func newPlatform(t *testing.T, objects ...string) *platform {
 	}
 	p.fake = fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		versions: "ExtensionVersionList", {Group: "kubesphere.io", Version: "v1alpha1", Resource: "extensions"}: "ExtensionList", configMaps: "ConfigMapList",
-		jsBundles: "JSBundleList", apiServices: "APIServiceList", reverseProxies: "ReverseProxyList"}, all...)
+		jsBundles: "JSBundleList", apiServices: "APIServiceList", reverseProxies: "ReverseProxyList", plans: "InstallPlanList"}, all...)
 	p.fake.PrependReactor("get", "extensionversions", func(a kubetesting.Action) (bool, runtime.Object, error) {
 		got, err := p.fake.Tracker().Get(versions, "", a.(kubetesting.GetAction).GetName())
 		if err != nil {

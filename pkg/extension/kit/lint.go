@@ -28,12 +28,20 @@ type Finding struct {
 	What, Do string
 }
 
+// Kind is "error" for what the platform refuses, and "warning" otherwise.
+func (f *Finding) Kind() string {
+	if f.Refused {
+		return "error"
+	}
+	return "warning"
+}
+
 // Report is what the server would say of a chart, and what its installation asks for.
 type Report struct {
 	// Name and Version are empty where the chart does not say them as it has to.
 	Name, Version string
 	Findings      []Finding
-	// Request is what whoever installs the extension approves; nil where it can't be read.
+	// Request is what a user approves who installs the extension; nil where it can't be read.
 	Request *permission.Request
 }
 
@@ -63,6 +71,7 @@ func Lint(a *chart.Archive) *Report {
 		} else {
 			l.report.Name, l.report.Version = e.Name, e.Version
 			l.extension(e)
+			l.agent(e)
 		}
 		l.permissions(e, m)
 	}
@@ -121,9 +130,31 @@ func (l *linter) dependencies(m *chart.Metadata) {
 // hooks finds images that a chart wants to run around an operation.
 func (l *linter) hooks(m *chart.Metadata) {
 	for _, image := range m.HookImages() {
-		l.warn(fileChart, fmt.Sprintf("an annotation names the image %.200q, which is approved with the chart and not run yet", image),
-			"use hooks of Helm: objects with the annotation helm.sh/hook")
+		l.warn(fileChart, fmt.Sprintf("an annotation names the image %.200q, which runs before operations with all that is approved", image),
+			"where less is enough, use hooks of Helm: objects with the annotation helm.sh/hook")
 	}
+}
+
+// agent finds objects that the agents of other clusters would have, too. A template that looks at the tags or at the cluster is meant so.
+func (l *linter) agent(e *chart.Extension) {
+	if e.InstallationMode != v1alpha1.InstallationMulticluster {
+		return
+	}
+	var all []string
+	for _, f := range l.Files {
+		text := string(f.Data)
+		if strings.HasPrefix(f.Name, "templates/") && strings.Contains(text, "kind:") && !strings.Contains(text, "tags") &&
+			!strings.Contains(text, "clusterInfo") {
+			all = append(all, f.Name)
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	slices.Sort(all)
+	l.warn(all[0], fmt.Sprintf("the agent has the objects of this file, too, as of %d in templates: in each cluster that gets one, and in"+
+		" the hub's they are there already", len(all)), `move them into a subchart with the tag extension, or begin each file with`+
+		` {{- if not (dig "agent" false (.Values.tags | default dict)) }} and end it with {{- end }}`)
 }
 
 // known are the fields of extension.yaml.

@@ -90,6 +90,10 @@ func TestLintSaysWhatThePlatformSays(t *testing.T) {
 			file: "permissions.yaml", say: "all others"},
 		"Hook": {change: map[string]string{"Chart.yaml": chartYAML + ", annotations: {executor-hook-image.kubesphere.io/install: x/y}}"},
 			file: "Chart.yaml", say: "x/y"},
+		"Agent": {change: map[string]string{"extension.yaml": with("installationMode: Multicluster"), "templates/a.yaml": "kind: ConfigMap"},
+			file: "templates/a.yaml", say: "as of 1 in"},
+		"AgentByTag": {change: map[string]string{"extension.yaml": with("installationMode: Multicluster"),
+			"templates/a.yaml": "{{- if not .Values.tags.agent }}\nkind: ConfigMap\n{{- end }}", "templates/_helpers.tpl": "{{/* none */}}"}},
 		"NoReadme":  {change: map[string]string{"README.md": ""}, file: "README.md", say: "none"},
 		"NoObjects": {change: map[string]string{"templates/a.yaml": ""}, file: "templates", say: "nothing"},
 	} {

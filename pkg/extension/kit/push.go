@@ -244,3 +244,17 @@ func (i *Installation) wait(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 }
+
+// InstallCommand says how a version that was pushed is installed.
+func InstallCommand(name, version string) string {
+	return fmt.Sprintf(`%s %s can be installed:
+kubectl apply -f - <<'EOF'
+apiVersion: kubesphere.io/v1alpha1
+kind: InstallPlan
+metadata: {name: %[1]s}
+spec:
+  extension: {name: %[1]s, version: %[2]s}
+  enabled: true
+EOF
+`, name, version)
+}

@@ -41,6 +41,8 @@ type Object struct {
 	Aggregates bool
 	// Binds is the role that a binding gives.
 	Binds *rbacv1.RoleRef
+	// Forwards says that the backend of an APIService or a ReverseProxy gets the access tokens of its callers.
+	Forwards bool
 }
 
 // Need is a right that an operation needs. Name is empty for one on the whole kind.
@@ -78,7 +80,7 @@ func (r Rights) Add(other Rights) {
 // Creating is a right on the kind, since a name does not count there; everything else is one on the object. A role is written, and bound,
 // by who holds what it gives: so its rules are among the rights if the bound covers them, and otherwise the verbs escalate and bind if it
 // covers those. Roles and templates of this platform are written by who may escalate on them: that is among the rights if the bound covers
-// what they give, or the verb.
+// what they give, or the verb. An object whose backend gets access tokens is written by who may impersonate users.
 func (b *Bound) ForInstallation(objects []Object) (Rights, []Need) {
 	o := operation{bound: b, needs: map[Need]bool{}, held: Rights{}}
 	own := map[roleKey]bool{} // roles of the chart whose rules are held
@@ -101,6 +103,9 @@ func (b *Bound) ForInstallation(objects []Object) (Rights, []Need) {
 			if object.Group != rbacv1.GroupName || !own[bound] {
 				o.need(&Object{Group: object.Group, Resource: bound.resource, Namespace: object.Namespace}, "bind", r.Name)
 			}
+		}
+		if object.Forwards {
+			o.need(&Object{Resource: "users"}, "impersonate", "")
 		}
 	}
 	return o.rights(), o.missing

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/auth/rbac/validation"
 
+	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/extension/permission"
 	"kapis.dev/ks-apiserver/tools/hostile"
 )
@@ -52,6 +55,7 @@ func TestAStampIsOfWhatIsAskedFor(t *testing.T) { // X18
 		"another namespace":      func(r *permission.Request) { r.Namespace = "kube-system" },
 		"another chart":          func(r *permission.Request) { r.Chart = "digest" },
 		"other values":           func(r *permission.Request) { r.Values = "digest" },
+		"a host":                 func(r *permission.Request) { r.Upstreams = []string{"api.example.com"} },
 		"another image":          func(r *permission.Request) { r.HookImages = []string{"hook:2"} },
 		"a path in place of a group": func(r *permission.Request) {
 			r.Rules[0].APIGroups, r.Rules[0].NonResourceURLs = nil, r.Rules[0].APIGroups
@@ -60,6 +64,33 @@ func TestAStampIsOfWhatIsAskedFor(t *testing.T) { // X18
 		if got := stamp(change); got == same {
 			t.Errorf("%s does not change the stamp", name)
 		}
+	}
+}
+
+// X6: a plan names hosts, and nothing else.
+func TestX6UpstreamsAreHosts(t *testing.T) {
+	of := func(list string) ([]string, error) {
+		return permission.UpstreamsOf(&v1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationUpstreams: list}}})
+	}
+	hosts, err := of(" B.example.com,a.example.com  b.example.com\n192.0.2.1,2001:db8::1")
+	if err != nil || !slices.Equal(hosts, words("192.0.2.1", "2001:db8::1", "a.example.com", "b.example.com")) {
+		t.Errorf("%q %v", hosts, err)
+	}
+	for _, bad := range []string{"*", "*.example.com", "https://example.com", "example.com:80", "example.com/x", "a..b", "x_y", "[::1]", ".", "a\x00b",
+		strings.Repeat("a ", 1) + strings.Repeat("b", 300), "é.example.com"} {
+		if hosts, err := of(bad); err == nil {
+			t.Errorf("%q: %q", bad, hosts)
+		}
+	}
+	var many []string
+	for i := range 33 {
+		many = append(many, fmt.Sprintf("a%d.example.com", i))
+	}
+	if _, err := of(strings.Join(many, ",")); err == nil {
+		t.Error("any number of hosts")
+	}
+	if hosts, err := of(""); err != nil || len(hosts) > 0 {
+		t.Errorf("%q %v", hosts, err)
 	}
 }
 
@@ -162,6 +193,44 @@ func TestAnExtensionGivesUsersWhatWasApproved(t *testing.T) { // X21
 		if !slices.Contains(missing, want) {
 			t.Errorf("%v is not missing: %v", want, missing)
 		}
+	}
+}
+
+// X21: an installer writes an object whose backend gets access tokens only where the chart asks for what that is worth, which is everything.
+func TestX21AccessTokensForABackendAreAskedFor(t *testing.T) {
+	const group = "extensions.kubesphere.io"
+	writes, impersonates := rule(words("*"), words(group), words("*")), rule(words("impersonate"), words(""), words("users"))
+	service := permission.Object{Group: group, Resource: "apiservices", Name: "shop", Forwards: true}
+	need := permission.Need{Verb: "impersonate", Resource: "users"}
+	for name, c := range map[string]struct {
+		asked  rbacv1.PolicyRule
+		missed bool
+	}{
+		"NotAskedFor":      {rule(words("get"), words(""), words("users")), true},
+		"SomeUsers":        {rule(words("impersonate"), words(""), words("users"), "ann"), true},
+		"OfThePlatform":    {rule(words("impersonate"), words("iam.kubesphere.io"), words("users")), true},
+		"AskedFor":         {impersonates, false},
+		"AmongOthers":      {rule(words("*"), words("*"), words("*")), false},
+		"InItsNamespace":   {rule(words("*"), words(group), words("*")), true},
+		"ConstrainedUsers": {rule(words("impersonate:user-info"), words("authentication.k8s.io"), words("users")), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := permission.Request{Namespace: "shop", ClusterRules: []rbacv1.PolicyRule{writes, c.asked},
+				Rules: []rbacv1.PolicyRule{impersonates}}
+			b := r.Bound()
+			rights, missing := b.ForInstallation([]permission.Object{service})
+			if slices.Contains(missing, need) != c.missed || covered(rights, "", impersonates) == c.missed {
+				t.Errorf("missing %v, rights %v", missing, rights)
+			}
+			if !c.missed && r.Level() != permission.LevelEverything {
+				t.Errorf("the level is %s", r.Level())
+			}
+			plain := service
+			plain.Forwards = false
+			if rights, missing := b.ForInstallation([]permission.Object{plain}); len(missing) > 0 || covered(rights, "", impersonates) {
+				t.Errorf("without tokens: missing %v, rights %v", missing, rights)
+			}
+		})
 	}
 }
 

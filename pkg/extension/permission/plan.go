@@ -32,6 +32,9 @@ func RequestOf(plan *v1alpha1.InstallPlan, version *v1alpha1.ExtensionVersion, r
 		return nil, nil, err
 	}
 	r.HookImages = m.HookImages()
+	if r.Upstreams, err = UpstreamsOf(plan); err != nil {
+		return nil, nil, err
+	}
 	return r, archive, nil
 }
 

@@ -25,6 +25,8 @@ type Request struct {
 	// version is approved that asks for the same.
 	Chart  string `json:"chart,omitempty"`
 	Values string `json:"values,omitempty"`
+	// Upstreams are the hosts that its backends may be at, besides Services of Namespace.
+	Upstreams []string `json:"upstreams,omitempty"`
 }
 
 // namespaceGroups are the API groups whose kinds every extension may write in the namespace of its release, without asking.
@@ -46,7 +48,7 @@ func (r *Request) Bound() Bound {
 func (r *Request) Stamp() string {
 	c := Request{
 		ClusterRules: canonical(r.ClusterRules), Rules: canonical(r.Rules), Namespace: r.Namespace,
-		HookImages: set(r.HookImages), Chart: r.Chart, Values: r.Values,
+		HookImages: set(r.HookImages), Chart: r.Chart, Values: r.Values, Upstreams: set(r.Upstreams),
 	}
 	text, err := json.Marshal(c)
 	if err != nil { // a struct of texts has a JSON text
@@ -157,6 +159,9 @@ func (r *Request) String() string {
 	}
 	if len(r.HookImages) > 0 {
 		parts = append(parts, fmt.Sprintf("images of hooks %q", r.HookImages))
+	}
+	if len(r.Upstreams) > 0 {
+		parts = append(parts, fmt.Sprintf("backends at %q", r.Upstreams))
 	}
 	return strings.Join(parts, "; ")
 }

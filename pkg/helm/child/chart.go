@@ -10,8 +10,8 @@ import (
 	"helm.sh/helm/v4/pkg/chart/loader/archive"
 	chartv2 "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
-	"sigs.k8s.io/yaml"
 
+	"kapis.dev/ks-apiserver/pkg/boundedyaml"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
@@ -58,7 +58,7 @@ func load(packed []byte) (*chartv2.Chart, error) {
 func values(r *helm.Request) (map[string]any, error) {
 	read := func(what string, raw []byte) (map[string]any, error) {
 		v := map[string]any{}
-		if err := yaml.Unmarshal(raw, &v); err != nil {
+		if err := boundedyaml.Unmarshal(raw, &v); err != nil {
 			// The parser's error quotes what it read.
 			return nil, &helm.Error{Reason: helm.ReasonInvalid, Message: "read the " + what + ": they are not a YAML mapping"}
 		}

@@ -31,7 +31,11 @@ func TestWhatAChartGivesHasADigest(t *testing.T) {
 		}
 		return digest
 	}
+	const service = `{kind: APIService, apiVersion: extensions.kubesphere.io/v1alpha1, metadata: {name: a}}`
 	base := digestOf(role, binding, template)
+	if digestOf(role, service) == digestOf(role, strings.Replace(service, "name: a}", `name: a, annotations: {kapis.dev/forward-authorization: "true"}}`, 1)) {
+		t.Error("a backend that gets access tokens has the same digest")
+	}
 	for claim, docs := range map[string][]string{
 		"another order":   {template, role, binding},
 		"a random Secret": {role, binding, template, `{kind: Secret, apiVersion: v1, metadata: {name: a}, stringData: {a: random}}`},

@@ -3,6 +3,7 @@ package child
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -18,8 +19,8 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	chartv2 "helm.sh/helm/v4/pkg/chart/v2"
-	"sigs.k8s.io/yaml"
 
+	"kapis.dev/ks-apiserver/pkg/boundedyaml"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
@@ -63,7 +64,7 @@ func definitionsOf(c *chartv2.Chart) (all []*unstructured.Unstructured, err erro
 
 // decode returns the object of a manifest, nil for one without content.
 func decode(manifest string) (*unstructured.Unstructured, error) {
-	raw, err := yaml.YAMLToJSON([]byte(manifest))
+	raw, err := boundedyaml.ToJSON([]byte(manifest))
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +198,7 @@ func lost(path string, was, is *apiextensionsv1.JSONSchemaProps) (why []string) 
 		why = append(why, path+" keeps unknown fields no longer")
 	}
 	open := free || is.AdditionalProperties != nil && (is.AdditionalProperties.Allows || is.AdditionalProperties.Schema != nil)
-	for _, name := range sortedKeys(was.Properties) {
+	for _, name := range slices.Sorted(maps.Keys(was.Properties)) {
 		before := was.Properties[name]
 		after, ok := is.Properties[name]
 		switch {
@@ -228,13 +229,4 @@ func typeOf(s *apiextensionsv1.JSONSchemaProps) string {
 		return "of no type"
 	}
 	return "of type " + s.Type
-}
-
-func sortedKeys(m map[string]apiextensionsv1.JSONSchemaProps) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -38,6 +38,9 @@ func explain(err error) *helm.Error {
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "because it is being terminated"):
 		// The namespace is going: it may be there again later.
 		e.Transient = true
+	case helm.IsOverQuota(err):
+		// It may be free again later, and no right would help.
+		e.Transient = true
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		// A right that was given a moment ago counts a moment later.
 		e.Reason, e.Transient = helm.ReasonForbidden, true

@@ -49,7 +49,7 @@ func restrict() {
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 	// Where the machine has no memory left, the kernel ends this process before its parent.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
-	// The name that Helm's CLI has: with server-side apply a release has one manager of its fields, whoever upgrades it.
+	// The name that Helm's CLI has: with server-side apply a release has one manager of its fields, no matter which program upgrades it.
 	helmkube.ManagedFieldsManager = "helm"
 }
 

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/kio"
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 
+	extensionsv1alpha1 "kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
@@ -66,7 +67,9 @@ func (p *postRenderer) gives(n *kyaml.RNode) error {
 		return refused(helm.ReasonInvalid, err)
 	}
 	one, err := objectOf(u)
-	p.giving = append(p.giving, one)
+	if one.Forwards || u.GroupVersionKind().Group != extensionsv1alpha1.GroupName { // others of that group give nothing
+		p.giving = append(p.giving, one)
+	}
 	return err
 }
 
@@ -150,7 +153,7 @@ func (p *postRenderer) change(n *kyaml.RNode, depth int) error {
 			}
 		}
 	}
-	if group == rbacv1.GroupName || group == iamv1beta1.GroupName {
+	if group == rbacv1.GroupName || group == iamv1beta1.GroupName || group == extensionsv1alpha1.GroupName {
 		if err := p.gives(n); err != nil {
 			return err
 		}

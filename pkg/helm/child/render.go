@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	extensionsv1alpha1 "kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/helm"
 	"kapis.dev/ks-apiserver/pkg/helm/record"
@@ -51,7 +53,7 @@ func (o *operation) draw(ctx context.Context) (
 	return rel, found, all, record.Fit(rel)
 }
 
-// render returns what Apply would apply.
+// render returns the objects that Apply would apply.
 func (o *operation) render(ctx context.Context) (*helm.Result, error) {
 	rel, found, all, err := o.draw(ctx)
 	result := &helm.Result{Lookups: o.looked.All()}
@@ -84,7 +86,7 @@ func (o *operation) render(ctx context.Context) (*helm.Result, error) {
 	if result.Recorded, err = former(all); err != nil {
 		return nil, err
 	}
-	result.Manifest, result.GivesDigest = shown.String(), o.given
+	result.Manifest, result.GivesDigest, result.Release = shown.String(), o.given, record.View(all)
 	return result, nil
 }
 
@@ -169,6 +171,9 @@ func objectOf(u *unstructured.Unstructured) (helm.Object, error) {
 		into = &crd
 	case gk.Group == iamv1beta1.GroupName:
 		into = &ours
+	case gk.Group == extensionsv1alpha1.GroupName:
+		o.Forwards = u.GetAnnotations()[extensionsv1alpha1.AnnotationForward] == "true"
+		return o, nil
 	default:
 		return o, nil
 	}
@@ -226,7 +231,11 @@ func without(u *unstructured.Unstructured, hook bool) (text string, objects []he
 		for _, field := range []string{"data", "stringData"} {
 			data, _ := object[field].(map[string]any)
 			for k, v := range data {
-				sum := sha256.Sum256([]byte(fmt.Sprint(v)))
+				value, err := json.Marshal(v) // of a text, or of what it should not be
+				if err != nil {
+					return fmt.Errorf("encode a value of the Secret %q: %w", one.Name, err)
+				}
+				sum := sha256.Sum256(value)
 				data[k] = "sha256:" + hex.EncodeToString(sum[:4])
 			}
 			if _, isMap := object[field].(map[string]any); !isMap {

@@ -14,6 +14,7 @@ import (
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"sigs.k8s.io/yaml"
 
+	"kapis.dev/ks-apiserver/pkg/boundedyaml"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
@@ -72,10 +73,10 @@ func faultsOf(c *chartv2.Chart, values map[string]any, path []string) (faults []
 	return faults, nil
 }
 
-// nothing loads nothing: a schema is complete, or refused.
-type nothing struct{}
+// noLoader loads nothing: a schema is complete, or refused.
+type noLoader struct{}
 
-func (nothing) Load(url string) (any, error) {
+func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("a reference to %s: schemas may refer to themselves only", url)
 }
 
@@ -86,7 +87,7 @@ func check(schema []byte, values map[string]any, path []string) ([]string, error
 	}
 	const self = "kapis:///values.schema.json"
 	compiler := jsonschema.NewCompiler()
-	compiler.UseLoader(nothing{})
+	compiler.UseLoader(noLoader{})
 	if err := compiler.AddResource(self, doc); err != nil {
 		return nil, err
 	}
@@ -99,7 +100,7 @@ func check(schema []byte, values map[string]any, path []string) ([]string, error
 	if err != nil {
 		return nil, err
 	}
-	if raw, err = yaml.YAMLToJSON(raw); err != nil {
+	if raw, err = boundedyaml.ToJSON(raw); err != nil {
 		return nil, err
 	}
 	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))

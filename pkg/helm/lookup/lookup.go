@@ -64,7 +64,7 @@ func (d *Denied) note(is helm.Lookup) bool {
 	return true
 }
 
-// All returns what was noted.
+// All returns the noted lookups.
 func (d *Denied) All() []helm.Lookup {
 	if d == nil {
 		return nil

@@ -125,7 +125,7 @@ func (h *V1alpha1) read(ctx context.Context, v *v1alpha1.ExtensionVersion) (sour
 	return source.Made[*web.Document]{Value: document, Of: source.Content{Digest: chart.Digest(raw)}, Size: size}, nil
 }
 
-// refuse returns what a client gets where a chart can't be read.
+// refuse returns the error for a chart that can't be read.
 func refuse(ctx context.Context, v *v1alpha1.ExtensionVersion, err error) error {
 	var failed *source.Failure
 	switch {

@@ -17,7 +17,6 @@ import (
 
 	restful "github.com/emicklei/go-restful/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart"
@@ -25,27 +24,11 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 	"kapis.dev/ks-apiserver/pkg/kapis/packages"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/store/storetest"
 )
 
-// kinds is a cluster that serves ExtensionVersions, or nothing.
-type kinds bool
-
-func (k kinds) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGroupList,
-	map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
-	groups, lists := &metav1.APIGroupList{}, map[schema.GroupVersion]*metav1.APIResourceList{}
-	if k {
-		gv := v1alpha1.SchemeGroupVersion
-		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
-		groups.Groups = []metav1.APIGroup{{Name: gv.Group, PreferredVersion: v, Versions: []metav1.GroupVersionForDiscovery{v}}}
-		lists[gv] = &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "extensionversions", Kind: "ExtensionVersion",
-			Verbs: metav1.Verbs{"get", "list", "watch"}}}}
-	}
-	return groups, lists, nil, nil
-}
-
-func (kinds) ServerResourcesForGroupVersionWithContext(context.Context, string) (*metav1.APIResourceList, error) {
-	return nil, nil
-}
+// kinds is a cluster that serves ExtensionVersions.
+var kinds = storetest.Kinds{v1alpha1.SchemeGroupVersion: storetest.Cluster("extensionversions ExtensionVersion")}
 
 // charts answers with charts by the name of their version, and counts.
 type charts struct {
@@ -110,7 +93,7 @@ type world struct {
 	now time.Time
 }
 
-func newWorld(t *testing.T, from *charts, has kinds, objects ...string) *world {
+func newWorld(t *testing.T, from *charts, has storetest.Kinds, objects ...string) *world {
 	t.Helper()
 	w := &world{t: t, now: time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)}
 	s := kapistest.NewStoreOf(t, has, map[string][]string{collection: objects})
@@ -139,7 +122,7 @@ func (w *world) ask(name string, code int, want string, headers ...string) *http
 func TestFilesOfAChartAreReadOnceADigest(t *testing.T) { // X37
 	raw := packed(t, "a: 1")
 	from := &charts{raw: map[string][]byte{"shop-1.0.0": raw, "copy-1.0.0": raw, "none-1.0.0": raw}, reads: map[string]int{}}
-	w := newWorld(t, from, true, object("shop-1.0.0", chart.Digest(raw)), object("copy-1.0.0", chart.Digest(raw)), object("none-1.0.0", ""))
+	w := newWorld(t, from, kinds, object("shop-1.0.0", chart.Digest(raw)), object("copy-1.0.0", chart.Digest(raw)), object("none-1.0.0", ""))
 	tag := w.ask("shop-1.0.0", http.StatusOK, `[{"Name":"Chart.yaml","Data":"YTogMQ=="},{"Name":"values.yaml","Data":"YTogMQ=="}]`).Header().Get("ETag")
 	w.ask("shop-1.0.0", http.StatusOK, "values.yaml")
 	w.ask("copy-1.0.0", http.StatusOK, "values.yaml")
@@ -157,7 +140,7 @@ func TestFilesOfAChartAreReadOnceADigest(t *testing.T) { // X37
 func TestManyWhoAskAtOnceAreOneRead(t *testing.T) { // X37
 	raw := packed(t, "a: 1")
 	from := &charts{raw: map[string][]byte{"shop-1.0.0": raw}, reads: map[string]int{}, wait: make(chan struct{})}
-	w := newWorld(t, from, true, object("shop-1.0.0", chart.Digest(raw)))
+	w := newWorld(t, from, kinds, object("shop-1.0.0", chart.Digest(raw)))
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() { w.ask("shop-1.0.0", http.StatusOK, "values.yaml") })
@@ -173,7 +156,7 @@ func TestManyWhoAskAtOnceAreOneRead(t *testing.T) { // X37
 func TestWhatCantBeReadIs404Or502(t *testing.T) { // X37
 	from := &charts{raw: map[string][]byte{"bad-1.0.0": []byte("x")}, reads: map[string]int{},
 		err: &source.Failure{Reason: source.ReasonUnreachable, Message: "charts.example.com is away", Cause: errors.New("10.0.0.1 refused")}}
-	w := newWorld(t, from, true, object("bad-1.0.0", ""), object("away-1.0.0", ""))
+	w := newWorld(t, from, kinds, object("bad-1.0.0", ""), object("away-1.0.0", ""))
 	w.ask("other-1.0.0", http.StatusNotFound, `"reason":"NotFound"`)
 	w.ask("bad-1.0.0", http.StatusBadGateway, "no gzipped archive")
 	if body := w.ask("away-1.0.0", http.StatusBadGateway, "charts.example.com is away").Body.String(); strings.Contains(body, "10.0.0.1") {
@@ -190,7 +173,7 @@ func TestWhatCantBeReadIs404Or502(t *testing.T) { // X37
 	w.now = w.now.Add(time.Minute)
 	from.raw["away-1.0.0"] = packed(t, "b")
 	w.ask("away-1.0.0", http.StatusOK, "values.yaml")
-	newWorld(t, from, false).ask("shop-1.0.0", http.StatusNotFound, "NotFound")
+	newWorld(t, from, nil).ask("shop-1.0.0", http.StatusNotFound, "NotFound")
 	from.raw, from.err = nil, errors.New("kube-apiserver is away")
 	w.ask("bad-1.0.0", http.StatusInternalServerError, "")
 }
@@ -204,7 +187,7 @@ func TestFilesInMemoryAreBounded(t *testing.T) {
 		from.raw[name] = packed(t, strings.Repeat(fmt.Sprint(i), 6<<20))
 		objects = append(objects, object(name, chart.Digest(from.raw[name])))
 	}
-	w := newWorld(t, from, true, objects...)
+	w := newWorld(t, from, kinds, objects...)
 	for i := range 8 {
 		w.ask(fmt.Sprintf("shop-1.%d.0", i), http.StatusOK, "")
 	}

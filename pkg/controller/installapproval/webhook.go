@@ -1,10 +1,12 @@
-package installplan
+// Package installapproval validates InstallPlans when they are written, and records who approves what their charts may do.
+package installapproval
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,16 +37,27 @@ const (
 	// chartWait is how long a write waits for a chart. kube-apiserver waits for 10 s.
 	chartWait = 5 * time.Second
 	maxConfig = 1 << 20
+	// ofLinks is ks-apiserver itself, which has the links to members.
+	ofLinks = "system:serviceaccount:kubesphere-system:ks-apiserver"
 )
 
 // stamps are the annotations that the webhook alone writes.
-var stamps = []string{v1alpha1.AnnotationApproved, v1alpha1.AnnotationApprovedBy, v1alpha1.AnnotationApprovedPlacement}
+var stamps = []string{v1alpha1.AnnotationApproved, v1alpha1.AnnotationApprovedBy, v1alpha1.AnnotationApprovedPlacement,
+	v1alpha1.AnnotationApprovedUpstreams}
 
-// Webhook judges InstallPlans, and notes who approves what a chart may do: the writer of a plan, if that is a person who may. It notes it
-// for a new plan, for one whose content changes, and where the writer asks for it.
+// Charts reads the packed chart of a version. source.Loader does.
+type Charts interface {
+	Load(ctx context.Context, v *v1alpha1.ExtensionVersion) ([]byte, error)
+}
+
+// Webhook validates InstallPlans, and records who approves what a chart may do: the writer of a plan, if that is a person who may. It does
+// so for a new plan, for one whose content changes, and where the writer asks for it.
 type Webhook struct {
 	// Client reads from the cache.
 	Client client.Client
+	// Live reads versions from kube-apiserver, and users whom the cache does not have: one that was written together with its plan is not in
+	// the cache yet.
+	Live   client.Reader
 	Charts Charts
 	// Missing returns what a user would have to hold to approve a request for a plan; nil if the user may.
 	Missing func(ctx context.Context, u authenticationv1.UserInfo, plan string, r *permission.Request) ([]rbacv1.PolicyRule, error)
@@ -60,7 +74,8 @@ func (h *Webhook) Handle(ctx context.Context, req webhook.Request) webhook.Respo
 			return webhook.Errored(http.StatusBadRequest, errors.New("the InstallPlan as it is can't be read"))
 		}
 	}
-	changes := req.Operation == admissionv1.Create || !equality.Semantic.DeepEqual(plan.Spec, old.Spec)
+	changes := req.Operation == admissionv1.Create || !equality.Semantic.DeepEqual(plan.Spec, old.Spec) ||
+		plan.Annotations[v1alpha1.AnnotationUpstreams] != old.Annotations[v1alpha1.AnnotationUpstreams]
 	if changes {
 		if err := check(plan); err != nil {
 			return webhook.Errored(http.StatusUnprocessableEntity, err)
@@ -93,7 +108,10 @@ func (h *Webhook) Handle(ctx context.Context, req webhook.Request) webhook.Respo
 			return webhook.Errored(http.StatusInternalServerError, err)
 		}
 	}
-	response := patched(req.Object.Raw, annotations)
+	response, forged := webhook.Allowed(""), saysAnotherStatus(&req, plan, old)
+	if forged || !maps.Equal(annotations, plan.Annotations) { // mostly not: then nothing is decoded and compared once more
+		response = patched(&req, annotations, forged)
+	}
 	if warning != "" {
 		response.Warnings = append(response.Warnings, warning)
 	}
@@ -118,11 +136,14 @@ func (h *Webhook) approve(ctx context.Context, u authenticationv1.UserInfo, plan
 	}
 	if len(missing) > 0 {
 		return helm.Clip(fmt.Sprintf("the InstallPlan waits for an approval by somebody who holds what the chart may do (%s): you do not hold %s",
-			request.Level(), listed(words(missing))), maxWarning), nil
+			request.Level(), permission.Listed(permission.Words(missing))), maxWarning), nil
 	}
 	annotations[v1alpha1.AnnotationApproved], annotations[v1alpha1.AnnotationApprovedBy] = stamp, u.Username
 	if annotations[v1alpha1.AnnotationApprovedPlacement] = placement; placement == "" {
 		delete(annotations, v1alpha1.AnnotationApprovedPlacement)
+	}
+	if annotations[v1alpha1.AnnotationApprovedUpstreams] = strings.Join(request.Upstreams, " "); len(request.Upstreams) == 0 {
+		delete(annotations, v1alpha1.AnnotationApprovedUpstreams)
 	}
 	return "", nil
 }
@@ -134,9 +155,16 @@ func (h *Webhook) approver(ctx context.Context, plan *v1alpha1.InstallPlan) (out
 	if name == "" {
 		return out, nil
 	}
-	u := &iamv1beta1.User{}
-	if err := h.Client.Get(ctx, client.ObjectKey{Name: name}, u); err != nil {
+	key, u := client.ObjectKey{Name: name}, &iamv1beta1.User{}
+	err = h.Client.Get(ctx, key, u)
+	if apierrors.IsNotFound(err) { // whom the hub may have brought just before the plan, which is judged once
+		err = h.Live.Get(ctx, key, u)
+	}
+	if err != nil {
 		return out, client.IgnoreNotFound(err)
+	}
+	if u.Status.State == iamv1beta1.UserDisabled || !u.DeletionTimestamp.IsZero() {
+		return out, nil
 	}
 	if u.Labels[clusterv1alpha1.LabelFleet] == "" || u.Labels[clusterv1alpha1.LabelFleet] != plan.Labels[clusterv1alpha1.LabelFleet] {
 		return out, nil // a user of this cluster's own, who has approved nothing
@@ -149,13 +177,17 @@ const maxWarning = 250
 
 // request returns what the version that a plan names may do.
 func (h *Webhook) request(ctx context.Context, plan *v1alpha1.InstallPlan) (*permission.Request, error) {
-	v := &v1alpha1.ExtensionVersion{}
-	name := v1alpha1.ExtensionVersionName(plan.Name, plan.Spec.Extension.Version)
-	if err := h.Client.Get(ctx, client.ObjectKey{Name: name}, v); err != nil {
-		return nil, fmt.Errorf("there is no ExtensionVersion %s", name)
-	}
 	ctx, cancel := context.WithTimeout(ctx, chartWait)
 	defer cancel()
+	v := &v1alpha1.ExtensionVersion{}
+	name := v1alpha1.ExtensionVersionName(plan.Name, plan.Spec.Extension.Version)
+	err := h.Live.Get(ctx, client.ObjectKey{Name: name}, v)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("the ExtensionVersion %s can't be read now", name)
+	}
+	if extension, ok := v.Is(); err != nil || !ok || extension != plan.Name { // 1-2.0.0 of a is no version, and 2.0.0 of a-1 is one
+		return nil, fmt.Errorf("there is no ExtensionVersion %s of the extension", name)
+	}
 	raw, err := h.Charts.Load(ctx, v)
 	if err != nil {
 		return nil, errors.New("the chart can't be read now")
@@ -177,6 +209,9 @@ func check(plan *v1alpha1.InstallPlan) error {
 	case of.Version == "" || len(validation.IsDNS1123Subdomain(v1alpha1.ExtensionVersionName(plan.Name, of.Version))) > 0:
 		return fmt.Errorf("spec.extension.version is %.100q: name one of the extension's versions", of.Version)
 	}
+	if _, err := permission.UpstreamsOf(plan); err != nil {
+		return err
+	}
 	configs := map[string]string{"spec.config": plan.Spec.Config}
 	if s := plan.Spec.ClusterScheduling; s != nil {
 		for cluster, config := range s.Overrides {
@@ -187,34 +222,38 @@ func check(plan *v1alpha1.InstallPlan) error {
 		if len(config) > maxConfig {
 			return fmt.Errorf("%s has %d bytes: at most %d are expected", field, len(config), maxConfig)
 		}
-		if _, err := parseValues(config); err != nil {
+		if _, err := chart.ParseValues(config); err != nil {
 			return fmt.Errorf("%s: %w", field, err)
 		}
 	}
 	return nil
 }
 
-// words returns rules for people.
-func words(rules []rbacv1.PolicyRule) []string {
-	out := make([]string, 0, len(rules))
-	for i := range rules {
-		r := &rules[i]
-		text := strings.Join(r.Verbs, ",") + " " + strings.Join(append(r.Resources, r.NonResourceURLs...), ",")
-		if groups := strings.Join(r.APIGroups, ","); groups != "" {
-			text += " of " + groups
-		} else if len(r.APIGroups) > 0 {
-			text += " of the core group"
-		}
-		out = append(out, text)
+// saysAnotherStatus reports whether a write changes the status, which is the controller's alone: a plan that is deleted takes along what
+// its status says to be installed, and where. The kind has no sub-resource for it, since clients of existing installations know none.
+// Whoever Kubernetes refuses nothing may: a plan may have to be restored.
+func saysAnotherStatus(req *webhook.Request, plan, old *v1alpha1.InstallPlan) bool {
+	now := plan.Status
+	if req.UserInfo.Username == ofLinks { // which is told by members what they have
+		now.ClusterSchedulingStatuses = old.Status.ClusterSchedulingStatuses
 	}
-	return out
+	return !slices.Contains(req.UserInfo.Groups, user.SystemPrivilegedGroup) && !equality.Semantic.DeepEqual(now, old.Status)
 }
 
-// patched sets the annotations of an object, and leaves everything else as it was sent.
-func patched(raw []byte, annotations map[string]string) webhook.Response {
-	var o map[string]any
+// patched sets the annotations of an object, and with former its status to what that was, and leaves everything else as it was sent.
+func patched(req *webhook.Request, annotations map[string]string, former bool) webhook.Response {
+	raw := req.Object.Raw
+	var o, old map[string]any
 	if err := json.Unmarshal(raw, &o); err != nil {
 		return webhook.Errored(http.StatusBadRequest, errors.New("the InstallPlan can't be read"))
+	}
+	if former {
+		if err := json.Unmarshal(req.OldObject.Raw, &old); err != nil && len(req.OldObject.Raw) > 0 {
+			return webhook.Errored(http.StatusBadRequest, errors.New("the InstallPlan as it is can't be read"))
+		}
+		if o["status"] = old["status"]; old["status"] == nil {
+			delete(o, "status")
+		}
 	}
 	meta, ok := o["metadata"].(map[string]any)
 	if !ok {

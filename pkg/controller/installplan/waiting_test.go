@@ -1,0 +1,100 @@
+package installplan_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	extensionsv1alpha1 "kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/chart/source"
+)
+
+// X20: a plan that waits for an approval is enabled and disabled all the same, and what fails of that is tried again.
+func TestX20WhatFailsWhileAPlanWaitsIsTriedAgain(t *testing.T) {
+	w := newWorld(t, &extensionsv1alpha1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1.shop", Labels: map[string]string{v1alpha1.LabelExtension: "shop"}},
+		Status: extensionsv1alpha1.Status{State: extensionsv1alpha1.StateAvailable}})
+	w.version("shop", "1.0.0", permissions, nil)
+	w.plan("shop", "1.0.0", nil)
+	w.reconcile("shop")
+	w.reconcile("shop")
+	w.changeUnapproved("shop", func(p *v1alpha1.InstallPlan) { p.Spec.Config, p.Spec.Enabled = "replicas: 2\n", false })
+	away := errors.New("kube-apiserver is away")
+	w.r.Client = interceptor.NewClient(w.client.(client.WithWatch), interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if _, ok := o.(*extensionsv1alpha1.APIService); ok && away != nil {
+				return away
+			}
+			return c.Patch(ctx, o, p, opts...)
+		}})
+	key := client.ObjectKey{Name: "shop"}
+	if _, err := w.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); !errors.Is(err, away) {
+		t.Errorf("it is not tried again: %v", err)
+	}
+	if p := w.get("shop"); condition(p, "Approved") != "False NotApproved" || !p.Status.Enabled {
+		t.Errorf("%q, enabled: %v", condition(p, "Approved"), p.Status.Enabled)
+	}
+	away = nil
+	w.reconcile("shop")
+	service := &extensionsv1alpha1.APIService{}
+	if err := w.client.Get(t.Context(), client.ObjectKey{Name: "v1.shop"}, service); err != nil || service.Status.State != extensionsv1alpha1.StateDisabled {
+		t.Errorf("%s %v", service.Status.State, err)
+	}
+}
+
+// X20: a recommended version whose chart can't be read is looked at again, and followed once it can be; nothing else would say so.
+func TestX20AnUpgradeFollowsOnceItsChartCanBeRead(t *testing.T) {
+	w := newWorld(t, &v1alpha1.Extension{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Status: v1alpha1.ExtensionStatus{RecommendedVersion: "1.1.0"}})
+	w.version("shop", "1.0.0", permissions, nil)
+	w.version("shop", "1.1.0", permissions, nil)
+	chart := w.charts["shop-1.1.0"]
+	delete(w.charts, "shop-1.1.0")
+	w.plan("shop", "1.0.0", func(p *v1alpha1.InstallPlan) { p.Spec.UpgradeStrategy = v1alpha1.UpgradeAutomatic })
+	w.reconcile("shop")
+	again := w.reconcile("shop")
+	if p := w.get("shop"); again != time.Minute || p.Status.Version != "1.0.0" || condition(p, "UpgradeAvailable") != "True ChartNotRead" ||
+		condition(p, "Ready") != "True Ready" {
+		t.Errorf("again in %v: %s runs, %q, %q", again, p.Status.Version, condition(p, "UpgradeAvailable"), condition(p, "Ready"))
+	}
+	before := w.writes
+	if w.reconcile("shop"); w.writes != before {
+		t.Errorf("%d writes while it waits", w.writes-before)
+	}
+	w.charts["shop-1.1.0"] = chart
+	w.reconcile("shop")
+	if p := w.get("shop"); p.Status.Version != "1.1.0" || condition(p, "UpgradeAvailable") != "" {
+		t.Errorf("%s runs, %q", p.Status.Version, condition(p, "UpgradeAvailable"))
+	}
+}
+
+// slowCharts are at a repository that goes on sending until nobody waits for it any more.
+type slowCharts struct{ bounded bool }
+
+const dripping = "charts.example.com does not send the chart to its end"
+
+func (c *slowCharts) Load(ctx context.Context, _ *v1alpha1.ExtensionVersion) ([]byte, error) {
+	_, c.bounded = ctx.Deadline()
+	return nil, &source.Failure{Reason: source.ReasonUnreachable, Message: dripping, Cause: errors.New("canary")}
+}
+
+// X10, X20: a chart that does not come to its end keeps no worker: it has a time, the plan says why, and it is read again.
+func TestX20AChartHasItsTimeToBeRead(t *testing.T) {
+	w, slow := newWorld(t), &slowCharts{}
+	w.version("shop", "1.0.0", permissions, nil)
+	w.plan("shop", "1.0.0", nil)
+	w.r.Charts = slow
+	again := w.reconcile("shop")
+	c := meta.FindStatusCondition(w.get("shop").Status.Conditions, "Initialized")
+	if !slow.bounded || again != time.Minute || c == nil || c.Reason != "ChartNotRead" || !strings.Contains(c.Message, dripping) ||
+		strings.Contains(c.Message, "canary") {
+		t.Errorf("bounded: %v, again in %v, %+v", slow.bounded, again, c)
+	}
+}

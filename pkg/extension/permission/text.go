@@ -1,0 +1,38 @@
+package permission
+
+import (
+	"fmt"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// Words returns rules for people.
+func Words(rules []rbacv1.PolicyRule) []string {
+	out := make([]string, 0, len(rules))
+	for i := range rules {
+		r := &rules[i]
+		text := strings.Join(r.Verbs, ",") + " " + strings.Join(append(r.Resources, r.NonResourceURLs...), ",")
+		if groups := strings.Join(r.APIGroups, ","); groups != "" {
+			text += " of " + groups
+		} else if len(r.APIGroups) > 0 {
+			text += " of the core group"
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// Listed names the first of some things.
+func Listed[T any](of []T) string {
+	const most = 8
+	var out []string
+	for i, one := range of {
+		if i == most {
+			out = append(out, fmt.Sprintf("and %d more", len(of)-most))
+			break
+		}
+		out = append(out, fmt.Sprint(one))
+	}
+	return strings.Join(out, "; ")
+}
