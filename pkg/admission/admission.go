@@ -55,6 +55,9 @@ type Guard struct {
 	// Host is the name of this cluster if it is the one where administrators of the cluster may place workspaces; empty for a member, which
 	// places none.
 	Host string
+	// InStore returns the plural of a kind of the application store of which an object has the label of a workspace, "" for none. It is asked
+	// when a workspace is made; nil means that there are none.
+	InStore func(ctx context.Context, workspace string) (kind string, err error)
 	// Named reports whether Kubernetes' own bindings name a user, who then has rights at kube-apiserver that Holdings does not know. Nil
 	// means that there are none.
 	Named func(ctx context.Context, name string) (bool, error)
@@ -178,9 +181,9 @@ func (q *escalationCheck) grants(at authz.BindingScope, rules []rbacv1.PolicyRul
 	return q.mayEscalate(at, resource, lacks(q.By, at, missing))
 }
 
-// gives returns nil if the writer holds what a role grants at a scope, or may bind the role there. verbOnly means that holding it is not
+// mayGive returns nil if the writer holds what a role grants at a scope, or may bind the role there. verbOnly means that holding it is not
 // enough.
-func (q *escalationCheck) gives(at authz.BindingScope, role authz.RoleRef, verbOnly bool) error {
+func (q *escalationCheck) mayGive(at authz.BindingScope, role authz.RoleRef, verbOnly bool) error {
 	missing, found := q.missingOf(at, role)
 	if found && len(missing) == 0 && !verbOnly {
 		return nil

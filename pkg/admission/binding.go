@@ -26,31 +26,31 @@ func (q *escalationCheck) binding(scope request.Scope) error {
 	}
 	at := q.now.scopeOf(scope, q.Namespace)
 	same := q.updates() && at == q.old.scopeOf(scope, q.Namespace) && q.now.RoleRef == q.old.RoleRef
-	fresh, system := 0, false
+	subjects, system := 0, false
 	for _, s := range q.now.Subjects {
 		if same && slices.Contains(q.old.Subjects, s) {
 			continue
 		}
-		fresh++
+		subjects++
 		if strings.HasPrefix(s.Name, iamv1beta1.SyntheticGroupPrefix) {
 			return q.refuse(fmt.Sprintf("nobody can bind %.100q: names that begin with %s are this server's own", s.Name,
 				iamv1beta1.SyntheticGroupPrefix))
 		}
 		if s.Kind == rbacv1.GroupKind {
-			if err := q.atHome(s.Name, at); err != nil {
+			if err := q.checkGroupScope(s.Name, at); err != nil {
 				return err
 			}
 		}
 		system = system || s.Kind != rbacv1.ServiceAccountKind && strings.HasPrefix(s.Name, systemPrefix)
 	}
-	if fresh == 0 {
+	if subjects == 0 {
 		return nil
 	}
 	role := authz.RoleRef{Scope: scope, Name: q.now.RoleRef.Name}
 	if scope == request.Namespace {
 		role.Namespace = q.Namespace
 	}
-	return q.gives(at, role, system)
+	return q.mayGive(at, role, system)
 }
 
 // workspace checks who becomes the manager of an existing workspace, which gives them its role <workspace>-admin. A new workspace gives
@@ -67,7 +67,7 @@ func (q *escalationCheck) workspace() error {
 	at := authz.BindingScope{Scope: request.Workspace, Workspace: q.Name}
 	admin := authz.RoleRef{Scope: request.Workspace, Name: q.Name + "-admin"}
 	if q.isSystem(at) {
-		return q.gives(at, admin, false)
+		return q.mayGive(at, admin, false)
 	}
 	if _, found := q.guard.Holdings.MissingOf(q.By, at, admin); !q.updates() && !found {
 		return nil
@@ -78,7 +78,7 @@ func (q *escalationCheck) workspace() error {
 	if len(q.guard.Holdings.Missing(q.By, authz.BindingScope{}, manage)) == 0 {
 		return nil
 	}
-	return q.gives(at, admin, false)
+	return q.mayGive(at, admin, false)
 }
 
 // owners checks the owners of an existing workspace, or of its template: kube-apiserver's garbage collector deletes an object that has
@@ -100,5 +100,5 @@ func (q *escalationCheck) serviceAccount() error {
 		return nil
 	}
 	at := authz.BindingScope{Scope: request.Namespace, Namespace: q.Namespace}
-	return q.gives(at, authz.RoleRef{Scope: request.Namespace, Namespace: q.Namespace, Name: role}, false)
+	return q.mayGive(at, authz.RoleRef{Scope: request.Namespace, Namespace: q.Namespace, Name: role}, false)
 }

@@ -171,8 +171,8 @@ func few(list []string) string {
 	return strings.Join(short, ", ")
 }
 
-// isNew returns the elements of list that before does not have.
-func isNew(list, before []string) []string {
+// addedNames returns the elements of list that before does not have.
+func addedNames(list, before []string) []string {
 	var out []string
 	for _, s := range list {
 		if !slices.Contains(before, s) {

@@ -15,10 +15,10 @@ func isReserved(group string) bool {
 	return strings.HasPrefix(group, systemPrefix) || strings.HasPrefix(group, iamv1beta1.SyntheticGroupPrefix)
 }
 
-// atHome returns nil if a group of a workspace is bound in that workspace, or in a namespace of it. The workspace's administrators decide
-// who is in it: if it were bound elsewhere, by a user who means a group of an identity provider with the same name, they could give
-// rights that they do not hold.
-func (q *escalationCheck) atHome(group string, at authz.BindingScope) error {
+// checkGroupScope returns nil if a group of a workspace is bound in that workspace, or in a namespace of it. The workspace's administrators
+// decide who is in it: if it were bound elsewhere, by a user who means a group of an identity provider with the same name, they could
+// give rights that they do not hold.
+func (q *escalationCheck) checkGroupScope(group string, at authz.BindingScope) error {
 	of, _ := q.guard.Known.workspaceOf(group)
 	switch {
 	case of == "",
@@ -70,7 +70,7 @@ func (q *escalationCheck) namedGroup(group string) (bool, error) {
 func (q *escalationCheck) groupBinding() error {
 	users, group := q.now.Users, q.now.GroupRef.Name
 	if q.updates() && q.now.GroupRef == q.old.GroupRef && q.now.workspace() == q.old.workspace() {
-		users = isNew(users, q.old.Users)
+		users = addedNames(users, q.old.Users)
 	}
 	if len(users) == 0 {
 		return nil
@@ -79,11 +79,11 @@ func (q *escalationCheck) groupBinding() error {
 		return q.mayBindGroup(group, fmt.Sprintf("the group %.100q is not of the workspace that the label %s of the binding names", group,
 			tenantv1beta1.LabelWorkspace))
 	}
-	return q.join(group)
+	return q.mayJoin(group)
 }
 
-// join returns nil if the writer holds all that a group of a workspace is given, or may bind the group.
-func (q *escalationCheck) join(group string) error {
+// mayJoin returns nil if the writer holds all that a group of a workspace is given, or may bind the group.
+func (q *escalationCheck) mayJoin(group string) error {
 	if isReserved(group) {
 		return q.refuse(fmt.Sprintf("nobody can be put in the group %.100q: Kubernetes and this server give such groups themselves", group))
 	}

@@ -74,7 +74,7 @@ func (q *escalationCheck) templates(at authz.BindingScope, scope request.Scope, 
 			return nil, err
 		}
 	}
-	if unknown := q.guard.Known.unknownTemplates(scope, isNew(now.TemplateNames, before.TemplateNames)); len(unknown) > 0 {
+	if unknown := q.guard.Known.unknownTemplates(scope, addedNames(now.TemplateNames, before.TemplateNames)); len(unknown) > 0 {
 		why := "there are no role templates of the scope " + scope.Label() + " with these names, or they are not known yet: " + few(unknown)
 		if err := q.mayEscalate(at, resource, why); err != nil {
 			return nil, err

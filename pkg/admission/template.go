@@ -31,14 +31,21 @@ type PlacementRights interface {
 	MayInNamespaces(ctx context.Context, verb, workspace string) (bool, error)
 	// Exists reports whether there is a workspace, or a template of one, of a name.
 	Exists(ctx context.Context, gvr schema.GroupVersionResource, name string) (bool, error)
-	// Leftovers reports whether namespaces, and whether bindings, have the label of a workspace.
-	Leftovers(ctx context.Context, workspace string) (namespaces, bindings bool, err error)
+	// Leftovers returns what has the label of a workspace that is not there.
+	Leftovers(ctx context.Context, workspace string) (Leftovers, error)
 	// May reports whether the writer may do a verb on all objects of a kind, on the platform.
 	May(ctx context.Context, verb string, gvr schema.GroupVersionResource) (bool, error)
 	// Administers reports whether the writer may do everything in a cluster.
 	Administers(ctx context.Context, cluster string) (bool, error)
 	// IsPublic reports whether every workspace may be placed in a cluster.
 	IsPublic(ctx context.Context, cluster string) (bool, error)
+}
+
+// Leftovers are what has the label of a workspace that is not there: a new workspace of that name would have it.
+type Leftovers struct {
+	Namespaces, Bindings bool
+	// InStore is the plural of a kind of the application store of which an object has it, "" for none.
+	InStore string
 }
 
 // CheckTemplate refuses what the right to write one WorkspaceTemplate does not cover. old is nil for a creation.
@@ -213,9 +220,12 @@ func (h held) Exists(_ context.Context, gvr schema.GroupVersionResource, name st
 }
 
 // Leftovers implements PlacementRights.
-func (h held) Leftovers(_ context.Context, workspace string) (namespaces, bindings bool, err error) {
-	namespaces, bindings = h.guard.Holdings.Leftovers(workspace)
-	return namespaces, bindings, nil
+func (h held) Leftovers(ctx context.Context, workspace string) (left Leftovers, err error) {
+	left.Namespaces, left.Bindings = h.guard.Holdings.Leftovers(workspace)
+	if h.guard.InStore != nil {
+		left.InStore, err = h.guard.InStore(ctx, workspace)
+	}
+	return left, err
 }
 
 // May implements PlacementRights.

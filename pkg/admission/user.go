@@ -24,12 +24,12 @@ func (q *escalationCheck) user() error {
 	}
 	before := q.old.Metadata.Annotations[iamv1beta1.AnnotationGlobalRole]
 	if role := q.now.Metadata.Annotations[iamv1beta1.AnnotationGlobalRole]; role != "" && role != before {
-		if err := q.gives(authz.BindingScope{}, authz.RoleRef{Name: role}, false); err != nil {
+		if err := q.mayGive(authz.BindingScope{}, authz.RoleRef{Name: role}, false); err != nil {
 			return err
 		}
 	}
-	for _, group := range isNew(q.now.Spec.Groups, q.old.Spec.Groups) {
-		if err := q.join(group); err != nil {
+	for _, group := range addedNames(q.now.Spec.Groups, q.old.Spec.Groups) {
+		if err := q.mayJoin(group); err != nil {
 			return err
 		}
 	}
@@ -37,7 +37,7 @@ func (q *escalationCheck) user() error {
 		return nil
 	}
 	if before != "" { // ks-controller-manager writes it, to show the role that is bound
-		if err := q.gives(authz.BindingScope{}, authz.RoleRef{Name: before}, false); err != nil {
+		if err := q.mayGive(authz.BindingScope{}, authz.RoleRef{Name: before}, false); err != nil {
 			return err
 		}
 	}
@@ -109,7 +109,7 @@ func (q *escalationCheck) outranks() error {
 			if _, found := q.missingOf(at, g.Role); !found && q.updates() {
 				continue // a role that is gone is no reason to leave a user without a password
 			}
-			if err := q.gives(at, g.Role, false); err != nil {
+			if err := q.mayGive(at, g.Role, false); err != nil {
 				return err
 			}
 		}

@@ -18,7 +18,8 @@ var (
 
 // checkCreation refuses to create a workspace, or the template of one, with a name that is in use: by the workspace, by its template, or
 // by the label of other objects. Creation over something that exists is to update it and to delete it, so that both rights are needed
-// (S65). Namespaces of a workspace that is gone would belong to the new one: that takes the rights that moving them takes (S69).
+// (S65). Namespaces of a workspace that is gone would belong to the new one: that takes the rights that moving them takes (S69). So would
+// its repositories, applications and releases in the store: whoever may change any workspace makes it.
 func checkCreation(ctx context.Context, rights PlacementRights, kind schema.GroupVersionResource, name string) error {
 	other, what := workspacesKind, "workspace"
 	if kind == workspacesKind {
@@ -34,9 +35,9 @@ func checkCreation(ctx context.Context, rights PlacementRights, kind schema.Grou
 		}
 		return nil
 	}
-	namespaces, bindings := false, false
+	var left Leftovers
 	if !there {
-		if namespaces, bindings, err = rights.Leftovers(ctx, name); err != nil {
+		if left, err = rights.Leftovers(ctx, name); err != nil {
 			return err
 		}
 	}
@@ -47,14 +48,21 @@ func checkCreation(ctx context.Context, rights PlacementRights, kind schema.Grou
 					" others take another name", what)
 			}
 		}
-		if namespaces {
+		if left.Namespaces {
 			if ok, err := rights.MayInNamespaces(ctx, verb, name); err != nil || !ok {
 				return deniedOf(kind, name, err, "there are namespaces with the label %s of a workspace of this name: who may update and delete"+
 					" them makes it, "+
 					"others take another name", tenantv1beta1.LabelWorkspace)
 			}
 		}
-		if bindings {
+		if left.InStore != "" {
+			if ok, err := rights.MayIn(ctx, verb, templatesKind, name); err != nil || !ok {
+				return deniedOf(kind, name, err, "there are %s of the application store with the label %s of a workspace of this name: take another"+
+					" name, or ask an administrator of the platform, who makes the workspace, or deletes them", left.InStore,
+					tenantv1beta1.LabelWorkspace)
+			}
+		}
+		if left.Bindings {
 			if ok, err := rights.MayIn(ctx, verb, templatesKind, name); err != nil || !ok {
 				return deniedOf(kind, name, err, "there are bindings of a workspace of this name: take another name, or, if the workspace was"+
 					" deleted, try again a minute after that")

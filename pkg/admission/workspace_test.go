@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -24,11 +25,17 @@ func newTenancy(t *testing.T) (*world, *Guard) {
 	w.in["orphan"] = "lost"
 	w.left = map[string]bool{"bound": true}
 	for _, place := range []string{`on the platform`, `in the workspace "v"`, `in the workspace "t"`, `in the workspace "bound"`, `in the workspace "new"`,
-		`in the workspace "lost"`} {
+		`in the workspace "lost"`, `in the workspace "store"`} {
 		w.holds["keeper@"+place] = []string{"workspacetemplates", "workspaces"}
 		w.holds["all@"+place] = []string{"*"}
 	}
 	w.holds[`mover@in the workspace "lost"`] = []string{"namespaces"}
+	g.InStore = func(_ context.Context, workspace string) (string, error) {
+		if workspace == "store" {
+			return "applicationreleases", nil
+		}
+		return "", nil
+	}
 	return w, g
 }
 
@@ -100,6 +107,9 @@ func TestS65ACreationOverAWorkspaceIsItsUpdateAndItsDeletion(t *testing.T) {
 		"S69WhoMayDoEverything":          {by: "all", resource: "workspaces", name: "lost", now: `{}`},
 		"S69BindingsOfOneThatIsGone":     {resource: "workspacetemplates", name: "bound", now: `{}`, refused: "try again"},
 		"S69BindingsByWhoRunsTemplates":  {by: "keeper", resource: "workspacetemplates", name: "bound", now: `{}`},
+		"S69ReleasesOfOneThatIsGone":     {resource: "workspacetemplates", name: "store", now: `{}`, refused: "there are applicationreleases"},
+		"S69ReleasesByAWorkspaceToo":     {resource: "workspaces", name: "store", now: `{}`, refused: "there are applicationreleases"},
+		"S69ReleasesByWhoRunsTemplates":  {by: "keeper", resource: "workspacetemplates", name: "store", now: `{}`},
 		"S69NamespacesOfOneThatIsThere":  {resource: "workspaces", name: "v", old: `{}`, now: `{"metadata":{"labels":{"a":"b"}}}`},
 		"S69AnotherNameIsNotTheSameName": {resource: "workspacetemplates", name: "los", now: `{}`},
 	})

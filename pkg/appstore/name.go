@@ -47,6 +47,14 @@ func VersionName(app, version string) string {
 	return app + "-" + hex.EncodeToString(sum[:])[:hashedVersion]
 }
 
+// LabelValue returns what names an object in a label, whose values are shorter than names may be: nothing for a name that is too long.
+func LabelValue(name string) string {
+	if len(name) > validation.LabelValueMaxLength {
+		return ""
+	}
+	return name
+}
+
 var isAttachmentID = regexp.MustCompile(`^[a-z0-9]{24}$`).MatchString
 
 // NewAttachmentID returns the id of a new attachment.

@@ -8,14 +8,14 @@ import (
 	"io"
 	"path"
 	"regexp"
-	"strings"
 
 	"github.com/Masterminds/semver/v3"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	"kapis.dev/ks-apiserver/pkg/boundedyaml"
 	"kapis.dev/ks-apiserver/pkg/chart"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // Bounds of what is read of a package.
@@ -69,8 +69,8 @@ func ReadChart(raw []byte) (*Package, error) {
 		return nil, fmt.Errorf("%s has more than %d KiB", fileChart, maxChartYAML>>10)
 	}
 	is := &chartYAML{}
-	if err := yaml.Unmarshal(text, is); err != nil {
-		return nil, fmt.Errorf("%s is no YAML of a chart", fileChart)
+	if err := boundedyaml.Unmarshal(text, is); err != nil {
+		return nil, fmt.Errorf("%s: %w", fileChart, boundedyaml.Why(err, "it is no YAML of a chart"))
 	}
 	if err := CheckName(is.Name); err != nil {
 		return nil, fmt.Errorf("%s: %w", fileChart, err)
@@ -116,8 +116,8 @@ func definitions(f chart.File, out *Package) error {
 				} `json:"versions"`
 			} `json:"spec"`
 		}
-		if err := yaml.Unmarshal(text, &d); err != nil {
-			return errors.New("it is no YAML of a kind")
+		if err := boundedyaml.Unmarshal(text, &d); err != nil {
+			return boundedyaml.Why(err, "it is no YAML of a kind")
 		}
 		if d.Kind != "CustomResourceDefinition" {
 			return nil
@@ -147,12 +147,12 @@ func CheckYAML(raw []byte) error {
 				Name string `json:"name"`
 			} `json:"metadata"`
 		}
-		if err := yaml.Unmarshal(text, &o); err != nil {
-			return errors.New("it is no YAML")
+		if err := boundedyaml.Unmarshal(text, &o); err != nil {
+			return boundedyaml.Why(err, "it is no YAML")
 		}
 		if o.APIVersion == "" && o.Kind == "" && o.Metadata.Name == "" {
 			var any any
-			if err := yaml.Unmarshal(text, &any); err == nil && any == nil {
+			if err := boundedyaml.Unmarshal(text, &any); err == nil && any == nil {
 				return nil // nothing but comments
 			}
 		}
@@ -189,9 +189,4 @@ func documents(raw []byte, name string, do func([]byte) error) error {
 	}
 }
 
-func cut(text string) string {
-	if len(text) > maxText {
-		return strings.ToValidUTF8(text[:maxText], "")
-	}
-	return text
-}
+func cut(text string) string { return status.Clip(text, maxText) }

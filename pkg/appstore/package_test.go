@@ -1,10 +1,13 @@
 package appstore_test
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/appstore"
+	"kapis.dev/ks-apiserver/pkg/boundedyaml"
 	"kapis.dev/ks-apiserver/pkg/chart/charttest"
 )
 
@@ -43,6 +46,18 @@ func TestX29WhatIsNoChartSaysWhy(t *testing.T) {
 	}
 	if _, err := appstore.ReadChart([]byte("hello")); err == nil {
 		t.Error("a text is a chart")
+	}
+	bomb := "a: &a [x,x,x,x,x,x,x,x,x]\n"
+	for i, c := range "bcdefg" {
+		bomb += fmt.Sprintf("%c: &%[1]c [%s]\n", c, strings.Repeat(fmt.Sprintf("*%c,", "abcdef"[i]), 9))
+	}
+	for file, files := range map[string]map[string]string{
+		"Chart.yaml":  {"Chart.yaml": bomb},
+		"crds/a.yaml": {"Chart.yaml": "name: x\nversion: 1.0.0\n", "crds/a.yaml": bomb},
+	} {
+		if _, err := appstore.ReadChart(charttest.Pack(t, "shop", files)); !errors.Is(err, boundedyaml.ErrExpands) || !strings.HasPrefix(err.Error(), file+": ") {
+			t.Errorf("%s with aliases that multiply: %v", file, err)
+		}
 	}
 }
 

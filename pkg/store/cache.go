@@ -27,6 +27,8 @@ var (
 	errRestart = errors.New("a sink was added")
 	errStalled = errors.New("nothing arrived, and the initial list is not complete")
 	errSlow    = errors.New("the initial list took too long")
+	// errIncomplete is why something may exist that is not cached.
+	errIncomplete = errors.New("not complete yet")
 )
 
 // cache holds one kind: it runs the reflector, feeds the sinks and owns the collection.
@@ -44,6 +46,7 @@ type cache struct {
 	size      atomic.Int64  // bytes of the objects, where they are bounded
 	unchecked atomic.Int64  // bytes that arrived since they were compared with Options.MemoryBytes
 	arriving  atomic.Int64  // bytes of objects that were read and are not in the collection yet
+	changed   func()        // is called when sinks were told something
 
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when run has returned
@@ -191,6 +194,7 @@ func (c *cache) add(s Sink) *subscriber {
 	c.sinks = append(c.sinks, f)
 	c.lastUsed.Store(0)
 	if c.restart != nil {
+		c.current = false
 		c.restart(errRestart)
 	}
 	return f
@@ -240,6 +244,16 @@ func (c *cache) opened() {
 func (c *cache) lastError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.err
+}
+
+// behind returns why kube-apiserver may have objects that are not cached, nil while the kind is up to date.
+func (c *cache) behind() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil && !c.current {
+		return errIncomplete
+	}
 	return c.err
 }
 
@@ -298,6 +312,7 @@ func (c intake) tellSinks(d *index.Decoded, gone bool) {
 			f.Set(o)
 		}
 	}
+	c.changed()
 }
 
 // Replace stores a complete list.
@@ -322,6 +337,7 @@ func (c intake) Replace(list []any, version string) error {
 	for _, f := range sinks {
 		c.prime(f, objects, known, gone)
 	}
+	c.changed()
 	c.meter.Lists.Add(1)
 	c.succeeded()
 	c.syncOnce.Do(func() { close(c.synced) })

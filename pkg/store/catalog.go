@@ -45,7 +45,7 @@ type Kind struct {
 	ShortNames, Categories []string
 }
 
-// Served is everything that kube-apiserver serves at one time. It does not change: another state is another Served.
+// Served is everything that kube-apiserver serves at one time. It is immutable.
 type Served struct {
 	// Groups are in the order of their priority.
 	Groups []Group
@@ -82,7 +82,7 @@ type Catalog struct {
 	clock     clock.Clock
 	removed   func([]schema.GroupVersionResource)
 	current   atomic.Pointer[directory]
-	failure   atomic.Pointer[failure] // of the last refresh
+	failure   atomic.Pointer[failure] // how the last refresh went wrong
 	missed    signal                  // a refresh failed that a look-up began
 
 	mu   sync.Mutex // one refresh at a time
@@ -104,8 +104,8 @@ type directory struct {
 	served    *Served
 }
 
-// homes says whose a resource name is on routes that name no group: one of these, else the first in
-// the order of discovery.
+// homes are the groups of resource names on routes that name no group. A name that is not here belongs to the first group in the order
+// of discovery.
 var homes = map[string]string{
 	"deployments": "apps", "daemonsets": "apps", "statefulsets": "apps", "replicasets": "apps",
 	"ingresses": "networking.k8s.io", "jobs": "batch", "cronjobs": "batch", "horizontalpodautoscalers": "autoscaling",
@@ -280,8 +280,8 @@ func (c *Catalog) refresh(ctx context.Context) {
 	}
 }
 
-// ask builds a directory from discovery. A version that does not answer keeps its former resources, and the error names it. What
-// kube-apiserver passes on to this very server is left out: its kinds are the others' again.
+// ask builds a directory from discovery. A version that does not answer keeps its former resources, and the error names it. The API that
+// this server itself serves through kube-apiserver is left out: its kinds are those of other groups.
 func (c *Catalog) ask(ctx context.Context) (*directory, error) {
 	groups, lists, failed, err := c.discovery.GroupsAndMaybeResourcesWithContext(ctx)
 	if groups == nil || err != nil && lists == nil && len(failed) == 0 {

@@ -120,3 +120,32 @@ func TestObjectsAsDeepAsKubeAPIServerTakesThemAreServed(t *testing.T) {
 		})
 	}
 }
+
+// What a cache lacks is said to be missing in the cluster only while the cache has all that is there: not before its first list, nor while its watch
+// can't be opened, and of a kind that the cluster does not have.
+func TestWhatIsNotCachedMayExistWhileACacheIsNotComplete(t *testing.T) {
+	srv := newServer(t)
+	srv.set(podsPath, fault{noBookmark: true, hang: true})
+	srv.set(nodesPath, fault{status: 404})
+	nodes := schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
+	st := newStore(t, srv, func(o *Options) { o.StallAfter = stall })
+	pods, both, missing := Complete(st, podsGVR), Complete(st, podsGVR, nodes), Complete(st, nodes)
+	if pods() == nil || missing() == nil {
+		t.Error("a kind that nobody has asked for is complete")
+	}
+	sink := newRecorder()
+	st.Feed(podsGVR, sink)
+	st.Feed(nodes, newRecorder())
+	eventually(t, "the kind that the cluster does not have", func() bool { return missing() == nil })
+	if pods() == nil || both() == nil {
+		t.Error("a kind is complete before its first list")
+	}
+	srv.set(podsPath, fault{})
+	eventually(t, "the list", func() bool { return pods() == nil && both() == nil })
+	srv.stop()
+	eventually(t, "the outage", func() bool { return pods() != nil })
+	srv.start(t)
+	eventually(t, "the end of the outage", func() bool { return pods() == nil })
+	st.Feed(podsGVR, newRecorder())
+	eventually(t, "another sink", func() bool { return pods() == nil })
+}

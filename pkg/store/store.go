@@ -81,6 +81,7 @@ type Store struct {
 
 	caches     sync.Map // schema.GroupVersionResource -> *cache
 	namespaced sync.Map // cacheKey -> *cache: the kinds that are cached whole by namespace only
+	changes    changeCounter
 	mu         sync.Mutex
 	begun      uint64                               // the first number of the last cache
 	refused    map[schema.GroupVersionResource]bool // the kinds that were refused once
@@ -162,7 +163,24 @@ func (s *Store) Feed(gvr schema.GroupVersionResource, sink Sink) (synced func() 
 		if err := c.lastError(); err != nil {
 			return fmt.Errorf("list %s: %w", gvr.GroupResource(), err)
 		}
-		return fmt.Errorf("list %s: not complete yet", gvr.GroupResource())
+		return fmt.Errorf("list %s: %w", gvr.GroupResource(), errIncomplete)
+	}
+}
+
+// Complete returns what tells whether an object of some kinds of which no sink was told is missing in the cluster, too. It returns nil
+// while the lists of these kinds are complete and their watches go on, or the cluster does not have the kind, and else why it may exist.
+func Complete(s *Store, kinds ...schema.GroupVersionResource) func() error {
+	return func() error {
+		for _, gvr := range kinds {
+			err := errIncomplete
+			if c, ok := s.cache(gvr); ok {
+				err = c.behind()
+			}
+			if err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("list %s: %w", gvr.GroupResource(), err)
+			}
+		}
+		return nil
 	}
 }
 
@@ -206,8 +224,8 @@ func (s *Store) first(ctx context.Context, c *cache) (*index.Snapshot, error) {
 	return nil, unavailable(gr, fmt.Sprintf("%s are not ready: %s", gr, why))
 }
 
-// SnapshotWithin is Snapshot for optional data: it waits at most wait for a kind that was just started, and not at all for
-// one that can't be read. It returns nil where there is nothing yet.
+// SnapshotWithin is Snapshot for optional data. It waits at most for wait, and not at all for a kind that can't be read. It returns nil
+// if there is no snapshot yet.
 func (s *Store) SnapshotWithin(ctx context.Context, gvr schema.GroupVersionResource, wait time.Duration) *index.Snapshot {
 	c, ok := s.cache(gvr)
 	if !ok {
@@ -277,7 +295,7 @@ func (s *Store) touch(c *cache) {
 	}
 }
 
-// numberGap is by how much the numbers of one cache start after those of the last: more than either reaches.
+// numberGap is the distance between the first numbers of two caches. No cache uses up as many.
 const numberGap = 1 << 30
 
 // newCache needs mu.
@@ -292,6 +310,7 @@ func (s *Store) newCache(p cacheKey) *cache {
 	now := s.began.UnixMicro() + s.clock.Since(s.began).Microseconds()
 	s.begun = max(s.begun+numberGap, uint64(now)) //nolint:gosec // after 1970
 	c.coll.Begin(s.begun)
+	c.changed, c.coll.Published = s.changes.add, s.changes.add
 	c.source.Client, c.source.Gvr, c.source.Namespace, c.source.Clock, c.source.Meter = s.client, p.gvr, p.namespace, s.clock, &c.meter
 	c.source.MaxOutage = s.options.MaxOutage
 	c.source.Failed, c.source.Opened, c.source.Known = c.failed, c.opened, c.known

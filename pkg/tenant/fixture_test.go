@@ -1,7 +1,6 @@
 package tenant_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http/httptest"
@@ -10,7 +9,6 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -21,6 +19,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/storetest"
 	"kapis.dev/ks-apiserver/pkg/tenant"
 )
 
@@ -168,26 +167,9 @@ func seen(d authz.Decision) string {
 }
 
 // fleetKinds is a cluster with users and clusters.
-type fleetKinds struct{}
-
-func (fleetKinds) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGroupList,
-	map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
-	groups, lists := &metav1.APIGroupList{}, map[schema.GroupVersion]*metav1.APIResourceList{}
-	for gvr, kind := range map[schema.GroupVersionResource]string{
-		iamv1beta1.SchemeGroupVersion.WithResource("users"):         "User",
-		clusterv1alpha1.SchemeGroupVersion.WithResource("clusters"): "Cluster",
-	} {
-		v := metav1.GroupVersionForDiscovery{GroupVersion: gvr.GroupVersion().String(), Version: gvr.Version}
-		groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gvr.Group, PreferredVersion: v, Versions: []metav1.GroupVersionForDiscovery{v}})
-		lists[gvr.GroupVersion()] = &metav1.APIResourceList{APIResources: []metav1.APIResource{
-			{Name: gvr.Resource, Kind: kind, Verbs: metav1.Verbs{"get", "list", "watch"}},
-		}}
-	}
-	return groups, lists, nil, nil
-}
-
-func (fleetKinds) ServerResourcesForGroupVersionWithContext(context.Context, string) (*metav1.APIResourceList, error) {
-	return nil, nil
+var fleetKinds = storetest.Kinds{
+	iamv1beta1.SchemeGroupVersion:      storetest.Cluster("users User"),
+	clusterv1alpha1.SchemeGroupVersion: storetest.Cluster("clusters Cluster"),
 }
 
 // newFleet is a fleet of a host, a public, a granted and another cluster; the third is granted to bob.
@@ -203,5 +185,5 @@ func newFleet(t testing.TB) *tenant.Clusters {
 			`{"metadata":{"name":"bob","annotations":{"iam.kubesphere.io/granted-clusters":"given, gone,"}}}`,
 		},
 	}
-	return &tenant.Clusters{Store: kapistest.NewStoreOf(t, fleetKinds{}, objects), Host: "host"}
+	return &tenant.Clusters{Store: kapistest.NewStoreOf(t, fleetKinds, objects), Host: "host"}
 }

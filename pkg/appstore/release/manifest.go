@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
+
+	"kapis.dev/ks-apiserver/pkg/boundedyaml"
 )
 
 // maxDocuments is how many objects a manifest has.
@@ -34,8 +35,8 @@ func Manifest(raw []byte) ([]*unstructured.Unstructured, error) {
 			return nil, Invalidf("document %d of the YAML can't be read", number)
 		}
 		object := map[string]any{}
-		if err := yaml.UnmarshalStrict(document, &object); err != nil {
-			return nil, Invalidf("document %d is no YAML mapping, or has a key twice", number)
+		if err := boundedyaml.UnmarshalStrict(document, &object); err != nil {
+			return nil, Invalidf("document %d: %v", number, boundedyaml.Why(err, "it is no YAML mapping, or has a key twice"))
 		}
 		if len(object) == 0 {
 			continue

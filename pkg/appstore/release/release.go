@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/status"
 )
@@ -26,8 +27,8 @@ const (
 )
 
 // Check returns what is wrong with a release by itself: a 400 for a label that is missing or not one of spec, a 422 for what can't be done.
-// host is the name of the host cluster.
-func Check(r *v2.ApplicationRelease, host string) error {
+// Whether there is its cluster is not looked at.
+func Check(r *v2.ApplicationRelease) error {
 	if len(validation.IsDNS1123Label(r.Name)) > 0 || len(r.Name) > MaxName {
 		return status.BadRequestf("metadata.name %.253q: want the name of a release: a DNS label of at most %d characters", r.Name, MaxName)
 	}
@@ -35,10 +36,6 @@ func Check(r *v2.ApplicationRelease, host string) error {
 		if r.Labels[key] == "" {
 			return status.BadRequestf("metadata.labels: a release has the label %s", key)
 		}
-	}
-	if r.Labels[v2.LabelCluster] != host {
-		return Invalidf("metadata.labels: %s is %.63q: releases are installed in the host cluster, %q, alone", v2.LabelCluster,
-			r.Labels[v2.LabelCluster], host)
 	}
 	if len(validation.IsDNS1123Label(r.Labels[v2.LabelNamespace])) > 0 {
 		return status.BadRequestf("metadata.labels: %s is no name of a namespace", v2.LabelNamespace)
@@ -56,6 +53,18 @@ func Check(r *v2.ApplicationRelease, host string) error {
 	}
 	_, err := Values(r.Spec.Values)
 	return err
+}
+
+// IsElsewhere reports whether a release is installed in another cluster than this one, whose name is host. What a hub has sent is
+// installed here.
+func IsElsewhere(r *v2.ApplicationRelease, host string) bool {
+	return IsElsewhereBy(func(label string) string { return r.Labels[label] }, host)
+}
+
+// IsElsewhereBy is IsElsewhere for a release whose labels a function returns.
+func IsElsewhereBy(label func(string) string, host string) bool {
+	is := label(v2.LabelCluster)
+	return is != "" && is != host && label(clusterv1alpha1.LabelFleet) == ""
 }
 
 // CheckVersion returns why a version can't be installed as a release: it is another application's or another workspace's, has another type,

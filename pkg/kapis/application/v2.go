@@ -24,8 +24,11 @@ type Options struct {
 	Resources *resource.Service
 	// AsCaller writes as the caller.
 	AsCaller caller.Client
-	// Host is the name of the host cluster, in which applications are installed.
-	Host string
+	// Host is the name of this cluster. Fleet are the others in which applications are installed; nil for none.
+	Host  string
+	Fleet *release.Fleet
+	// Namespaces says which workspaces namespaces are in.
+	Namespaces scope.Placements
 	// Client reads the credentials of repositories, as this server itself.
 	Client kubernetes.Interface
 	// Files keeps the files of applications.
@@ -37,7 +40,7 @@ type Options struct {
 // WebService returns the routes.
 func WebService(o Options) *restful.WebService {
 	ws := new(restful.WebService).Path("/kapis/" + v2.SchemeGroupVersion.String()).Produces(restful.MIME_JSON).Doc("The application store")
-	store := &scope.Store{Resources: o.Resources, AsCaller: o.AsCaller}
+	store := &scope.Store{Resources: o.Resources, AsCaller: o.AsCaller, Host: o.Host, Namespaces: o.Namespaces}
 	repos := repo.New(store, o.Charts, source.Kube{Client: o.Client})
 	repos.Routes(ws)
 	apps := app.New(store, o.Files)
@@ -46,6 +49,6 @@ func WebService(o Options) *restful.WebService {
 		return repo.Package(ctx, packages, v)
 	}
 	apps.Routes(ws)
-	(&release.Handler{Store: store, Host: o.Host}).Routes(ws)
+	(&release.Handler{Store: store, Fleet: o.Fleet}).Routes(ws)
 	return ws
 }

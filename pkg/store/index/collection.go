@@ -9,10 +9,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// publishEvery is how long a change waits for others before it is published with them.
+// publishEvery is how long a change waits, so that others are published with it.
 const publishEvery = 3 * time.Millisecond
 
-// Collection is the writer's side of one kind: the trees and the table that snapshots are taken of.
+// Collection is the writer's side of one kind: it has the trees and the table from which snapshots are taken.
 type Collection struct {
 	schema  *Schema
 	clock   clock.WithTicker
@@ -37,6 +37,9 @@ type Collection struct {
 	before     []Term // scratch
 	after      []Term
 
+	// Published is called for each snapshot that readers see from then on, under a lock of the collection; nil for nothing.
+	Published func()
+
 	waiting sync.Mutex
 	wake    chan struct{} // closed by the next snapshot, nil while no one waits
 }
@@ -60,7 +63,7 @@ func NewCollection(s *Schema, c clock.WithTicker) *Collection {
 // Snapshot returns the newest snapshot, or nil before the first list is complete.
 func (c *Collection) Snapshot() *Snapshot { return c.current.Load() }
 
-// KeepHistory sets how many bytes of history the collection may always have.
+// KeepHistory sets how many bytes of history the collection may have at least.
 func (c *Collection) KeepHistory(bytes int64) { c.history.spare = bytes }
 
 // LastPublished returns when the newest snapshot was published, and how long its oldest change waited for that.
@@ -70,8 +73,8 @@ func (c *Collection) LastPublished() (at time.Time, lag time.Duration) {
 	return c.published, c.lag
 }
 
-// Begin sets the number after which generations and positions begin. A collection that is dropped and created again must not
-// repeat them.
+// Begin sets where the numbers of generations and positions begin. A collection that is created again must not repeat those of its
+// predecessor.
 func (c *Collection) Begin(n uint64) {
 	c.generation = n
 	c.history.begin(n)
@@ -103,7 +106,7 @@ func (c *Collection) Delete(namespace, name, version string) {
 	c.changed()
 }
 
-// Apply makes changes that arrived together, and publishes them together; the value says whether the object is gone.
+// Apply makes changes that arrived together, and publishes them together; the value is whether the object is deleted.
 func (c *Collection) Apply(changes iter.Seq2[*Incoming, bool]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,7 +222,7 @@ func (c *Collection) put(o *Incoming) {
 	c.note(old, r)
 }
 
-// timed returns a record's ref in the order of a time: its Created is that time.
+// timed returns the ref of a record for a tree by another time than the creation: its Created is that time.
 func (c *Collection) timed(i int, r *Record) *Ref {
 	ref := *r.Ref
 	ref.Created = Seconds(r.Fields[c.schema.Ordered[i]])
@@ -375,6 +378,9 @@ func (c *Collection) publish() {
 	c.lag = c.published.Sub(c.dirtySince)
 	c.dirtySince = time.Time{}
 	c.wakeWaiting()
+	if c.Published != nil {
+		c.Published()
+	}
 }
 
 // Next returns a channel that is closed by the next snapshot.

@@ -1,4 +1,4 @@
-// Package storetest has the objects that the tests of the store's packages share.
+// Package storetest has the kinds and the objects that tests of the store, and of what reads it, share.
 package storetest
 
 // Pod returns a pod as kube-apiserver sends it, with %RV% in the place of its resource version. more are the members of its labels, and of

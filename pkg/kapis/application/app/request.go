@@ -331,5 +331,5 @@ func info(req *appRequest, p *appstore.Package) appInfo {
 	return out
 }
 
-// digest returns what a version says of its package.
+// digest returns the digest of a package.
 func digest(content []byte) string { return chart.Digest(content) }

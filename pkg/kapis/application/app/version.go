@@ -142,15 +142,7 @@ func (h *Handler) createVersion(r *restful.Request) (any, error) {
 // fileLabels say whose the package of a version is.
 func fileLabels(v *v2.ApplicationVersion) map[string]string {
 	return map[string]string{scope.LabelWorkspace: scope.WorkspaceOf(v.Labels), v2.LabelApp: v.Labels[v2.LabelApp],
-		v2.LabelVersion: labelValue(v.Name)}
-}
-
-// labelValue returns what names an object in a label, which is shorter than names may be: nothing for one that is too long.
-func labelValue(name string) string {
-	if len(name) > 63 {
-		return ""
-	}
-	return name
+		v2.LabelVersion: appstore.LabelValue(v.Name)}
 }
 
 // addVersion makes a version, then its file: a file under the name of a version that was there before is never replaced.

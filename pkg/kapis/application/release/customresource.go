@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	"kapis.dev/ks-apiserver/pkg/appstore/release"
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/kapis/application/scope"
 	"kapis.dev/ks-apiserver/pkg/status"
@@ -66,6 +67,8 @@ func (h *Handler) customResources(ws *restful.WebService) {
 type kind struct {
 	schema.GroupVersionResource
 	namespace, release string
+	// cluster is the member that they are in; "" for this cluster.
+	cluster string
 }
 
 // kind returns what a request is about: a kind that the application of the release has, in the release's namespace.
@@ -82,8 +85,17 @@ func (h *Handler) kind(r *restful.Request) (*kind, error) {
 	if at := r.QueryParameter("namespace"); at != "" && at != k.namespace {
 		return nil, status.BadRequestf("query parameter \"namespace\": %.63q: the release is in %q", at, k.namespace)
 	}
-	if at := r.QueryParameter("cluster"); at != "" && at != h.Host {
-		return nil, status.BadRequestf("query parameter \"cluster\": %.63q: the release is in %q", at, h.Host)
+	if at, is := r.QueryParameter("cluster"), found.Labels[v2.LabelCluster]; at != "" && at != is {
+		return nil, status.BadRequestf("query parameter \"cluster\": %.63q: the release is in %.63q", at, is)
+	}
+	if release.IsElsewhere(found, h.Store.Host) {
+		if h.Fleet == nil {
+			return nil, status.Errorf(http.StatusUnprocessableEntity, "the cluster of the release %s is not in the fleet", found.Name)
+		}
+		k.cluster = found.Labels[v2.LabelCluster]
+		if err := h.Fleet.Check(k.cluster); err != nil {
+			return nil, err
+		}
 	}
 	if !scope.IsName(k.Group) || len(validation.IsDNS1035Label(k.Version)) > 0 || len(validation.IsDNS1123Label(k.Resource)) > 0 {
 		return nil, status.BadRequestf("query parameters \"group\", \"version\" and \"resource\": want those of a kind of the application")
@@ -121,7 +133,8 @@ func (h *Handler) listObjects(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := h.send(r, k.GroupVersionResource, caller.Order{Method: http.MethodGet, Path: path(k.GroupVersionResource, k.namespace, ""),
+	list, err := h.send(r, k.GroupVersionResource, k.cluster, caller.Order{Method: http.MethodGet,
+		Path:  path(k.GroupVersionResource, k.namespace, ""),
 		Query: url.Values{"labelSelector": {v2.LabelRelease + "=" + k.release}, "limit": {maxListed}}})
 	if err != nil {
 		return nil, err
@@ -150,12 +163,18 @@ func (h *Handler) getObject(r *restful.Request) (any, error) {
 	return u.Object, nil
 }
 
+// customResource returns an object of a kind, read as the caller by the caller's own right.
+func (h *Handler) customResource(r *restful.Request, k *kind, name string) (*unstructured.Unstructured, error) {
+	return h.send(r, k.GroupVersionResource, k.cluster,
+		caller.Order{Method: http.MethodGet, Path: path(k.GroupVersionResource, k.namespace, name)})
+}
+
 // ofRelease returns an object of the release; any other is not found.
 func (h *Handler) ofRelease(r *restful.Request, k *kind, name string) (*unstructured.Unstructured, error) {
 	if !scope.IsName(name) {
 		return nil, apierrors.NewNotFound(k.GroupResource(), name)
 	}
-	u, err := h.object(r, k.GroupVersionResource, k.namespace, name)
+	u, err := h.customResource(r, k, name)
 	if err == nil && u.GetLabels()[v2.LabelRelease] != k.release {
 		return nil, apierrors.NewNotFound(k.GroupResource(), name)
 	}
@@ -183,7 +202,7 @@ func (h *Handler) applyObject(r *restful.Request) (any, error) {
 	case !scope.IsName(u.GetName()):
 		return nil, status.BadRequestf("metadata.name %.253q: want the name of an object", u.GetName())
 	}
-	now, err := h.object(r, k.GroupVersionResource, k.namespace, u.GetName())
+	now, err := h.customResource(r, k, u.GetName())
 	if err == nil && now.GetLabels()[v2.LabelRelease] != k.release {
 		return nil, status.Errorf(http.StatusConflict, "%s %q is there already, and not this release's", k, u.GetName())
 	}
@@ -209,7 +228,7 @@ func (h *Handler) applyObject(r *restful.Request) (any, error) {
 	if o.Body, err = json.Marshal(u.Object); err != nil {
 		return nil, err
 	}
-	_, err = h.send(r, k.GroupVersionResource, o)
+	_, err = h.send(r, k.GroupVersionResource, k.cluster, o)
 	return success(err)
 }
 
@@ -228,7 +247,7 @@ func (h *Handler) deleteObject(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = h.send(r, k.GroupVersionResource, order)
+	_, err = h.send(r, k.GroupVersionResource, k.cluster, order)
 	return success(err)
 }
 

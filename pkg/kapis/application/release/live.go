@@ -1,10 +1,12 @@
 package release
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	restful "github.com/emicklei/go-restful/v3"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/klog/v2"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	"kapis.dev/ks-apiserver/pkg/appstore/release"
@@ -34,8 +38,34 @@ func (h *Handler) get(r *restful.Request) (any, error) {
 		return nil, err
 	}
 	found.ManagedFields = nil
+	if release.IsElsewhere(found, h.Store.Host) {
+		found.Status.RealTimeResources = h.liveElsewhere(r, found)
+		return found, nil
+	}
 	found.Status.RealTimeResources, err = h.live(r, found)
 	return found, err
+}
+
+// elsewhereWait is how long a member has to answer for its part of an answer.
+const elsewhereWait = 5 * time.Second
+
+// liveElsewhere returns those objects of a release in a member that the caller may read there, as the member says; none where it does not
+// answer, or the caller may not see the release there: what the hub knows is answered all the same.
+func (h *Handler) liveElsewhere(r *restful.Request, of *v2.ApplicationRelease) []apiextensionsv1.JSON {
+	if h.Fleet == nil || len(validation.IsDNS1123Label(of.Labels[v2.LabelNamespace])) > 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(r.Request.Context(), elsewhereWait)
+	defer cancel()
+	there := &v2.ApplicationRelease{}
+	err := h.Fleet.AsCaller.Into(ctx, caller.Order{Method: http.MethodGet, For: r.Request, Path: "/clusters/" + of.Labels[v2.LabelCluster] +
+		"/kapis/" + v2.SchemeGroupVersion.String() + "/namespaces/" + of.Labels[v2.LabelNamespace] + plural + "/" + of.Name},
+		scope.Releases.Resource(), there)
+	if err != nil {
+		klog.V(2).InfoS("the objects of a release in a member cluster are not known", "release", of.Name, "error", err)
+		return nil
+	}
+	return there.Status.RealTimeResources
 }
 
 // live returns those objects of a release that the caller may read, as kube-apiserver has them, in the order of the inventory.
@@ -96,14 +126,20 @@ func kindOf(o release.Object) schema.GroupVersionResource {
 
 // object returns an object as kube-apiserver has it, read as the caller by the caller's own right.
 func (h *Handler) object(r *restful.Request, gvr schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
-	return h.send(r, gvr, caller.Order{Method: http.MethodGet, Path: path(gvr, namespace, name)})
+	return h.send(r, gvr, "", caller.Order{Method: http.MethodGet, Path: path(gvr, namespace, name)})
 }
 
-// send sends an order as the caller, by the caller's own right to it, and returns the object in the answer.
-func (h *Handler) send(r *restful.Request, gvr schema.GroupVersionResource, o caller.Order) (*unstructured.Unstructured, error) {
+// send sends an order as the caller, by the caller's own right to it, and returns the object in the answer. Cluster is the member that it
+// is sent to; "" for this cluster.
+func (h *Handler) send(r *restful.Request, gvr schema.GroupVersionResource, cluster string, o caller.Order) (*unstructured.Unstructured,
+	error) {
 	o.For = r.Request
+	by := h.Store.AsCaller
+	if cluster != "" {
+		o.Path, by = "/clusters/"+cluster+o.Path, h.Fleet.AsCaller
+	}
 	u := &unstructured.Unstructured{}
-	if err := h.Store.AsCaller.Into(r.Request.Context(), o, gvr.GroupResource(), &u.Object); err != nil {
+	if err := by.Into(r.Request.Context(), o, gvr.GroupResource(), &u.Object); err != nil {
 		return nil, err
 	}
 	u.SetManagedFields(nil)

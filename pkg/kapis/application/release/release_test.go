@@ -1,6 +1,7 @@
 package release_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,12 +20,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/kapis/application/release"
 	"kapis.dev/ks-apiserver/pkg/kapis/application/scope"
 	"kapis.dev/ks-apiserver/pkg/kapis/application/scopetest"
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -45,6 +50,8 @@ type cluster struct {
 	objects map[string]map[string]any
 	denied  map[string]bool
 	asked   []string
+	// kept are users who may enter no member.
+	kept map[string]bool
 }
 
 func (c *cluster) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -92,6 +99,9 @@ func (c *cluster) answer(r *http.Request) (any, error) {
 	return now, nil
 }
 
+// longVersion is the name of a version with the digest of a commit in it.
+const longVersion = "redis-ab1cd-1.0.0-alpha.20261126.g0123456789abcdef0123456789abcdef01234567"
+
 func namespace(name, workspace string) map[string]any {
 	return map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name, "uid": "n-" + name, "resourceVersion": "3",
 		"labels": map[string]any{v2.LabelWorkspace: workspace}}}
@@ -113,21 +123,63 @@ func newCluster(t *testing.T) *cluster {
 	theirs := scopetest.Object("applicationreleases", "theirs", "other", v2.ReleaseActive, labels(v2.LabelNamespace, "far"))
 	mine := scopetest.Object("applicationreleases", "mine", "shop", v2.ReleaseActive, labels())
 	mine["spec"] = map[string]any{"appID": "redis", "appVersionID": "redis-1"}
-	c := &cluster{t: t, objects: map[string]map[string]any{}, denied: map[string]bool{}}
+	c := &cluster{t: t, objects: map[string]map[string]any{}, denied: map[string]bool{}, kept: map[string]bool{}}
+	far := scopetest.Object("applicationreleases", "far", "shop", v2.ReleaseActive, labels(v2.LabelCluster, "m1"))
+	far["spec"] = map[string]any{"appID": "redis", "appVersionID": "redis-1"}
+	gone := scopetest.Object("applicationreleases", "gone", "shop", v2.ReleaseActive, labels(v2.LabelCluster, "none"))
 	c.World = scopetest.New(t, map[string][]map[string]any{
 		"/api/v1/namespaces": {namespace("web", "shop"), namespace("far", "other")},
 		"/api/v1/configmaps": {inventory()}, "/api/v1/namespaces/kubesphere-system/configmaps": {inventory()},
 		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions": {crd},
-		"applications":        {app},
-		"applicationversions": {version("redis-1", "shop", v2.StateActive), version("redis-2", "shop", v2.StateDraft), version("redis-3", "other", v2.StateActive)},
-		"applicationreleases": {mine, theirs},
+		"applications": {app},
+		"applicationversions": {version("redis-1", "shop", v2.StateActive), version("redis-2", "shop", v2.StateDraft), version("redis-3", "other", v2.StateActive),
+			version(longVersion, "shop", v2.StateActive)},
+		"applicationreleases": {mine, theirs, far, gone},
 	}, func(s *scope.Store, ws *restful.WebService) {
 		s.AsCaller.Kube = c
-		(&release.Handler{Store: s, Host: "host", Now: func() time.Time { return time.Unix(7, 0) }}).Routes(ws)
+		(&release.Handler{Store: s, Fleet: c.fleet(), Now: func() time.Time { return time.Unix(7, 0) }}).Routes(ws)
 	})
 	c.Users["ann"] = scopetest.Rights{Platform: []string{"*"}}
 	c.Users["bob"] = scopetest.Rights{Workspaces: map[string][]string{"shop": rights}}
 	return c
+}
+
+// fleet are the members m1, which answers, and none, which does not.
+func (c *cluster) fleet() *release.Fleet {
+	return &release.Fleet{
+		Check: func(name string) error {
+			switch name {
+			case "m1", "none":
+				return nil
+			case "bare":
+				return status.Errorf(http.StatusNotImplemented, "no program runs there")
+			}
+			return status.Errorf(http.StatusUnprocessableEntity, "there is no such cluster")
+		},
+		AsCaller: caller.Client{May: authz.Func(func(_ context.Context, u user.Info, i *request.Info) (authz.Decision, error) {
+			if i.Cluster != "" && !c.kept[u.GetName()] {
+				return authz.Allow("enters", ""), nil
+			}
+			return authz.Decision{}, nil
+		}), Kube: inMember{c}},
+	}
+}
+
+// inMember answers as a member.
+type inMember struct{ *cluster }
+
+func (m inMember) RoundTrip(r *http.Request) (*http.Response, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked = append(m.asked, request.UserFrom(r.Context()).GetName()+" "+r.Method+" "+r.URL.RequestURI())
+	rec := httptest.NewRecorder()
+	if strings.HasPrefix(r.URL.Path, "/clusters/none/") {
+		web.WriteError(rec, r, status.Errorf(http.StatusServiceUnavailable, "it is away"))
+		return rec.Result(), nil
+	}
+	answer, err := m.answer(r)
+	web.Write(rec, r, answer, err)
+	return rec.Result(), nil
 }
 
 func body(name string, labels map[string]string, spec map[string]any) string {
@@ -176,6 +228,10 @@ func TestX29WhatDoesNotAgreeIsRefused(t *testing.T) {
 		t.Errorf("%q", writes)
 	}
 	c.Expect(http.StatusRequestEntityTooLarge, "bob", http.MethodPost, "/workspaces/shop/applications", strings.Repeat(" ", 3<<20))
+	taken := c.Expect(http.StatusConflict, "bob", http.MethodPost, "/workspaces/shop/applications", body("theirs", labels(), spec("redis-1")))
+	if !strings.Contains(taken, `"AlreadyExists"`) || !strings.Contains(taken, "choose another name") { // of a workspace that bob does not see
+		t.Error(taken)
+	}
 }
 
 func TestX33AReleaseSaysWhoAskedForIt(t *testing.T) {
@@ -207,9 +263,90 @@ func TestX33AReleaseSaysWhoAskedForIt(t *testing.T) {
 	c.Expect(http.StatusBadRequest, "ann", http.MethodPost, "/applications/mine", body("yours", labels(), spec("redis-1")))
 }
 
+// X29: a PATCH keeps what it does not say; what may not be changed is refused as in a whole body, and what is no patch, too.
+func TestX29APatchOfAReleaseKeepsWhatItDoesNotSay(t *testing.T) {
+	c := newCluster(t)
+	for _, path := range []string{"/applications/mine", "/workspaces/shop/applications/mine", "/namespaces/web/applications/mine"} {
+		c.Expect(http.StatusOK, "ann", http.MethodPatch, path, `{"spec":{"values":"YTogYwo="}}`, "Content-Type: application/merge-patch+json")
+	}
+	got := c.Live("applicationreleases", "mine")
+	is, meta := got["spec"].(map[string]any), got["metadata"].(map[string]any)
+	if is["values"] != "YTogYwo=" || is["appVersionID"] != "redis-1" || is["appID"] != "redis" ||
+		meta["annotations"].(map[string]any)[v2.AnnotationUser] != "ann" || meta["labels"].(map[string]any)[v2.LabelNamespace] != "web" {
+		t.Errorf("%v", got)
+	}
+	c.Expect(http.StatusOK, "ann", http.MethodPatch, "/applications/mine", `{"spec":{"values":null}}`)
+	if is := c.Live("applicationreleases", "mine")["spec"].(map[string]any); is["values"] != nil {
+		t.Errorf("%v", is)
+	}
+	c.Writes()
+	for body, code := range map[string]int{
+		`{"spec":{"appVersionID":"redis-9"}}`:                         http.StatusUnprocessableEntity,
+		`{"spec":{"appVersionID":""}}`:                                http.StatusBadRequest,
+		`{"metadata":{"labels":{"` + v2.LabelNamespace + `":"far"}}}`: http.StatusUnprocessableEntity,
+		`{"metadata":{"name":"yours"}}`:                               http.StatusBadRequest,
+		`{"spec":7}`:                                                  http.StatusBadRequest,
+		`[]`:                                                          http.StatusBadRequest,
+		`null`:                                                        http.StatusBadRequest,
+		`{`:                                                           http.StatusBadRequest,
+		strings.Repeat(" ", 3<<20):                                    http.StatusRequestEntityTooLarge,
+	} {
+		if got, answer := c.Send("ann", http.MethodPatch, "/applications/mine", body); got != code {
+			t.Errorf("%.60s: %d %.200s, want %d", body, got, answer, code)
+		}
+	}
+	c.Expect(http.StatusNotFound, "ann", http.MethodPatch, "/namespaces/web/applications/theirs", `{"spec":{"values":null}}`)
+	if writes := c.Writes(); len(writes) != 0 {
+		t.Errorf("%q", writes)
+	}
+}
+
+// X29: what was made, passed or moved a moment before it is asked for is no reason to refuse a release, though the caches do not have it yet.
+func TestX29WhatWasWrittenJustBeforeIsNotRefused(t *testing.T) {
+	c := newCluster(t)
+	c.Set("applicationversions", "redis-2", v2.StateActive)
+	c.Expect(http.StatusOK, "bob", http.MethodPost, "/workspaces/shop/applications", body("passed", labels(), spec("redis-2")))
+	c.Users["bob"] = scopetest.Rights{Platform: []string{"get namespaces"}, Workspaces: map[string][]string{"shop": rights}}
+	at := labels(v2.LabelNamespace, "new")
+	c.Expect(http.StatusUnprocessableEntity, "bob", http.MethodPost, "/workspaces/shop/applications", body("new", at, spec("redis-1")))
+	c.objects["/api/v1/namespaces/new"] = namespace("new", "other")
+	c.Expect(http.StatusUnprocessableEntity, "bob", http.MethodPost, "/workspaces/shop/applications", body("new", at, spec("redis-1")))
+	c.objects["/api/v1/namespaces/new"] = namespace("new", "shop")
+	c.Expect(http.StatusOK, "bob", http.MethodPost, "/workspaces/shop/applications", body("new", at, spec("redis-1")))
+}
+
+// X33: a version whose name is longer than a label may be is installed: the label does without it.
+func TestX33AVersionWithALongNameIsInstalled(t *testing.T) {
+	c := newCluster(t)
+	c.Expect(http.StatusOK, "bob", http.MethodPost, "/workspaces/shop/applications", body("new", labels(), spec(longVersion)))
+	got := c.Live("applicationreleases", "new")
+	if is, l := got["spec"].(map[string]any), got["metadata"].(map[string]any)["labels"].(map[string]any); is["appVersionID"] != longVersion ||
+		l[v2.LabelVersion] != "" {
+		t.Errorf("%v %v", is, l)
+	}
+	c.Expect(http.StatusOK, "ann", http.MethodPost, "/applications/mine", body("mine", labels(), spec(longVersion)))
+	if l := c.Live("applicationreleases", "mine")["metadata"].(map[string]any)["labels"].(map[string]any); l[v2.LabelVersion] != "" {
+		t.Errorf("%v", l)
+	}
+}
+
+// X33: what is saved again after it did not become ready is done again, as what failed.
+func TestX33WhatIsSavedAgainIsTriedAgain(t *testing.T) {
+	for state, again := range map[string]bool{v2.ReleaseFailed: true, v2.ReleaseDeployFailed: true, v2.ReleaseTimeout: true, v2.ReleaseActive: false} {
+		c := newCluster(t)
+		c.Set("applicationreleases", "mine", state)
+		c.Expect(http.StatusOK, "ann", http.MethodPost, "/applications/mine", body("mine", labels(), spec("redis-1")))
+		notes := c.Live("applicationreleases", "mine")["metadata"].(map[string]any)["annotations"].(map[string]any)
+		if got := notes[v2.AnnotationRetry] != nil; got != again {
+			t.Errorf("%s: %v", state, notes)
+		}
+	}
+}
+
 func TestX28NobodySeesOrChangesAnotherWorkspacesReleases(t *testing.T) {
 	c := newCluster(t)
-	if got := scopetest.Names(t, c.Expect(http.StatusOK, "bob", http.MethodGet, "/workspaces/shop/applications", "")); !slices.Equal(got, []string{"mine"}) {
+	mine := c.Expect(http.StatusOK, "bob", http.MethodGet, "/workspaces/shop/applications?sortBy=name&ascending=true", "")
+	if got := scopetest.Names(t, mine); !slices.Equal(got, []string{"far", "gone", "mine"}) {
 		t.Errorf("%q", got)
 	}
 	if got := scopetest.Names(t, c.Expect(http.StatusOK, "ann", http.MethodGet, "/applications?appID=mysql", "")); len(got) != 0 {

@@ -74,7 +74,7 @@ func (h *Handler) create(r *restful.Request) (any, error) {
 	}
 	created, err := scope.Repos.Create(h.store, r, next)
 	if err != nil {
-		return nil, err
+		return nil, scope.Repos.Taken(next.Name, err)
 	}
 	return written{RepoID: created.Name}, nil
 }

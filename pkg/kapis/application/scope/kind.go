@@ -97,7 +97,7 @@ func (k Kind[O]) Get(s *Store, r *restful.Request, name string) (O, error) {
 		return none, err
 	}
 	labels := o.GetLabels()
-	if !seen.has(labels[LabelWorkspace], labels[LabelNamespace], k.isPublic(labels[LabelWorkspace], text)) {
+	if !seen.has(by(labels), k.isPublic(labels[LabelWorkspace], text)) {
 		return none, k.NotFound(name)
 	}
 	return o, nil
@@ -148,8 +148,12 @@ func (k Kind[O]) List(s *Store, r *restful.Request, labels map[string]string) (a
 func (k Kind[O]) subset(seen *sight, labels map[string]string, states []string) *plan.Subset {
 	keys := slices.Sorted(maps.Keys(labels))
 	var name strings.Builder
-	fmt.Fprintf(&name, "appstore %q %q %t %t", seen.workspace, seen.namespace, seen.all, states == nil) // no state is not any
-	for _, list := range [][]string{seen.workspaces, seen.namespaces, states} {
+	// No state is not any.
+	fmt.Fprintf(&name, "appstore %q %q %t %t %t", seen.workspace, seen.namespace, seen.all, seen.elsewhere, states == nil)
+	if seen.now != nil {
+		fmt.Fprintf(&name, " %d", seen.now.Placements())
+	}
+	for _, list := range [][]string{seen.workspaces, seen.namespaces, seen.elsewhereIn, states} {
 		fmt.Fprintf(&name, " %q", list)
 	}
 	// Every object has it; where a label is asked for, an index finds it.
@@ -170,9 +174,11 @@ func (k Kind[O]) subset(seen *sight, labels map[string]string, states []string) 
 		if states != nil && !slices.Contains(states, k.State(rawjson.GetText(text, "status", "state"))) {
 			return false
 		}
-		workspace, _ := r.Labels.Get(LabelWorkspace)
-		namespace, _ := r.Labels.Get(LabelNamespace)
-		return seen.has(workspace, namespace, k.isPublic(workspace, text))
+		label := func(key string) string {
+			value, _ := r.Labels.Get(key)
+			return value
+		}
+		return seen.has(label, k.isPublic(label(LabelWorkspace), text))
 	}}
 }
 
@@ -186,7 +192,8 @@ func (k Kind[O]) All(ctx context.Context, s *Store, label, value string) ([]O, e
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.Resources.List(ctx, kind, plan.Scope{Only: k.subset(&sight{all: true}, map[string]string{label: value}, nil)}, q)
+	all := k.subset(&sight{all: true, elsewhere: true}, map[string]string{label: value}, nil)
+	p, err := s.Resources.List(ctx, kind, plan.Scope{Only: all}, q)
 	if err != nil {
 		return nil, err
 	}

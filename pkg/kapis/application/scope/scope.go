@@ -19,6 +19,7 @@ import (
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/appstore/release"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -66,6 +67,29 @@ type Store struct {
 	Resources *resource.Service
 	// AsCaller writes as the caller, and decides what else the caller may do.
 	AsCaller caller.Client
+	// Host is the name of this cluster. What is in another one is in no namespace of this one, whatever name that has.
+	Host string
+	// Namespaces says which workspaces namespaces of this cluster are in now; nil for what the labels of releases say.
+	Namespaces Placements
+}
+
+// Placements says in which workspace each namespace is. rbac.Index is one.
+type Placements interface {
+	// Placement returns the workspace of a namespace, "" for none; known is false where there is no such namespace.
+	Placement(namespace string) (workspace string, known bool)
+	// Placements returns a number that is another one whenever a Placement has changed.
+	Placements() uint64
+}
+
+// hasLeft reports whether the namespace of a release in this cluster is not in the release's workspace: it was moved to another one, or it
+// was deleted, and somebody made one of its name. Then neither workspace has the release, but who may change those of the whole platform.
+func hasLeft(now Placements, label func(string) string, host string) bool {
+	namespace := label(LabelNamespace)
+	if namespace == "" || now == nil || release.IsElsewhereBy(label, host) {
+		return false
+	}
+	workspace, known := now.Placement(namespace)
+	return known && ofWorkspace(workspace) != ofWorkspace(label(LabelWorkspace))
 }
 
 // WorkspaceOf returns the workspace that an object with these labels is of.
@@ -80,21 +104,38 @@ func ofWorkspace(label string) string {
 
 // sight is what a request sees.
 type sight struct {
-	// workspace and namespace are those of the path.
-	workspace, namespace string
+	// workspace and namespace are those of the path, and host is the name of this cluster.
+	workspace, namespace, host string
+	// now has the workspaces of namespaces; nil for what labels say.
+	now Placements
 	// all is whether the caller sees every workspace; otherwise workspaces and namespaces are the ones that they see, sorted.
 	all                    bool
 	workspaces, namespaces []string
+	// elsewhere is whether the caller sees what is in other clusters, of all workspaces; otherwise elsewhereIn are the ones of which they do,
+	// sorted. They are what all and workspaces are, unless the path names a namespace: a right there is one in this cluster.
+	elsewhere   bool
+	elsewhereIn []string
 }
 
 // has reports whether the object with these labels is seen; public is whether everybody who may ask sees it.
-func (s *sight) has(workspace, namespace string, public bool) bool {
-	workspace = ofWorkspace(workspace)
+func (s *sight) has(label func(string) string, public bool) bool {
+	workspace, namespace := ofWorkspace(label(LabelWorkspace)), label(LabelNamespace)
 	if s.workspace != "" && workspace != s.workspace && workspace != SystemWorkspace || s.namespace != "" && namespace != s.namespace {
+		return false
+	}
+	if release.IsElsewhereBy(label, s.host) {
+		_, in := slices.BinarySearch(s.elsewhereIn, workspace)
+		return in || s.elsewhere
+	}
+	left := hasLeft(s.now, label, s.host)
+	if left && s.names() {
 		return false
 	}
 	if s.all || public {
 		return true
+	}
+	if left {
+		return false
 	}
 	_, in := slices.BinarySearch(s.workspaces, workspace)
 	if !in && namespace != "" {
@@ -108,6 +149,14 @@ func (s *sight) changes(workspace, namespace string) bool {
 	return (s.workspace == "" || ofWorkspace(workspace) == s.workspace) && (s.namespace == "" || namespace == s.namespace)
 }
 
+// names reports whether the path names a workspace or a namespace, so that the right to the request may be one there alone.
+func (s *sight) names() bool { return s.workspace != "" || s.namespace != "" }
+
+// by returns a function that returns labels.
+func by(labels map[string]string) func(string) string {
+	return func(key string) string { return labels[key] }
+}
+
 // path returns what the path of a request names, and nothing else.
 func path(r *restful.Request) sight {
 	return sight{workspace: r.PathParameter("workspace"), namespace: r.PathParameter("namespace")}
@@ -116,6 +165,27 @@ func path(r *restful.Request) sight {
 // sight returns what a request for objects sees. Roles of existing installations let everybody read applications in every workspace, so the
 // right alone does not say whose are seen: the caller has to be in the workspace, too, or be one who may change the objects of all.
 func (s *Store) sight(r *restful.Request) (*sight, error) {
+	out, err := s.sightHere(r)
+	if err != nil {
+		return nil, err
+	}
+	out.now = s.Namespaces
+	if out.host = s.Host; out.namespace == "" || s.Host == "" {
+		out.elsewhere, out.elsewhereIn = out.all, out.workspaces
+		return out, nil
+	}
+	i := request.InfoFrom(r.Request.Context())
+	d, err := s.ask(r.Request.Context(), request.ListOf(i.APIGroup, i.APIVersion, i.Resource, ""))
+	if err != nil {
+		return nil, err
+	}
+	if out.elsewhere = d.Allowed(); !out.elsewhere && d.PartialList() != nil {
+		out.elsewhereIn = d.PartialList().Workspaces
+	}
+	return out, nil
+}
+
+func (s *Store) sightHere(r *restful.Request) (*sight, error) {
 	ctx, out := r.Request.Context(), path(r)
 	if p := authz.DecisionFrom(ctx).PartialList(); p != nil {
 		out.workspaces, out.namespaces = p.Workspaces, p.Namespaces
@@ -153,6 +223,25 @@ func (s *Store) sight(r *restful.Request) (*sight, error) {
 	return &out, nil
 }
 
+// Reaches reports whether the right to a request, whose path names a namespace of this cluster, holds in a workspace too, wherever that is:
+// by a role in the workspace, or on the platform. A path that names none is authorized for what it names.
+func (s *Store) Reaches(r *restful.Request, workspace string) (bool, error) {
+	i := request.InfoFrom(r.Request.Context())
+	if i.Namespace == "" {
+		return true, nil
+	}
+	same := *i
+	same.Workspace, same.Namespace = ofWorkspace(workspace), ""
+	same.Path = "/kapis/" + i.APIGroup + "/" + i.APIVersion + "/workspaces/" + same.Workspace + "/" + i.Resource
+	for _, segment := range []string{i.Name, i.Subresource} {
+		if segment != "" {
+			same.Path += "/" + segment
+		}
+	}
+	d, err := s.ask(r.Request.Context(), same.As(schema.GroupResource{Group: i.APIGroup, Resource: i.Resource}))
+	return d.Allowed(), err
+}
+
 // MayOnPlatform reports whether the caller has the right to a request, whose path may name a workspace, on the platform.
 func (s *Store) MayOnPlatform(r *restful.Request) (bool, error) {
 	i := request.InfoFrom(r.Request.Context())
@@ -186,7 +275,7 @@ func (s *Store) Sees(r *restful.Request, workspace string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return seen.has(workspace, "", false), nil
+	return seen.has(by(map[string]string{LabelWorkspace: workspace}), false), nil
 }
 
 // Changes reports whether the path of a request, which was authorized, is one for changes of what is of a workspace.

@@ -8,12 +8,14 @@ import (
 
 	restful "github.com/emicklei/go-restful/v3"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	"kapis.dev/ks-apiserver/pkg/appstore/release"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -57,6 +59,17 @@ func (k Kind[O]) Create(s *Store, r *restful.Request, o O) (O, error) {
 		return none, fmt.Errorf("encode the %s %s: %w", k.name, o.GetName(), err)
 	}
 	return k.send(s, r, caller.Order{Method: http.MethodPost, Path: k.path("", ""), Query: q, Body: body})
+}
+
+// Taken returns an error of Create, and says what to do about a name that is there already: another workspace, whose objects the caller
+// does not see, may have it.
+func (k Kind[O]) Taken(name string, err error) error {
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	taken := apierrors.NewAlreadyExists(k.Resource(), name)
+	taken.ErrStatus.Message = fmt.Sprintf("%.253q already exists, here or in another workspace: choose another name", name)
+	return taken
 }
 
 // Change changes an object as the caller, bound to the version that edit has seen, and returns what it became. edit gets the object as
@@ -174,10 +187,29 @@ func (k Kind[O]) Live(s *Store, r *restful.Request, name string) (O, error) {
 		return none, err
 	}
 	at, labels := path(r), o.GetLabels()
-	if !at.changes(labels[LabelWorkspace], labels[LabelNamespace]) {
+	if !at.changes(labels[LabelWorkspace], labels[LabelNamespace]) || at.names() && hasLeft(s.Namespaces, by(labels), s.Host) {
 		return none, k.NotFound(name)
 	}
+	if release.IsElsewhereBy(by(labels), s.Host) {
+		reaches, err := s.Reaches(r, labels[LabelWorkspace])
+		if err != nil {
+			return none, err
+		}
+		if !reaches {
+			return none, k.NotFound(name)
+		}
+	}
 	return o, nil
+}
+
+// Present returns an object as kube-apiserver has it, whoever may see it: for the server's own checks, where the caches would refuse what
+// was written a moment ago.
+func (k Kind[O]) Present(s *Store, r *restful.Request, name string) (O, error) {
+	if !IsName(name) {
+		var none O
+		return none, k.NotFound(name)
+	}
+	return k.send(s, r, caller.Order{Method: http.MethodGet, Path: k.path(name, "")})
 }
 
 // send sends an order, and returns the object in the answer.

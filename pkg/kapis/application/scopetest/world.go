@@ -26,6 +26,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/store/storetest"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -40,30 +41,10 @@ const Group = "kapis:platform:appstore"
 // plurals are the kinds of the store.
 var plurals = []string{"applications", "applicationversions", "applicationreleases", "categories", "repos"}
 
-type discovery struct{}
-
-func (discovery) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGroupList,
-	map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
-	groups, lists := &metav1.APIGroupList{}, map[schema.GroupVersion]*metav1.APIResourceList{}
-	for gv, kinds := range map[schema.GroupVersion][]string{
-		v2.SchemeGroupVersion: plurals, {Version: "v1"}: {"namespaces", "events", "configmaps"},
-		{Group: "apiextensions.k8s.io", Version: "v1"}: {"customresourcedefinitions"},
-	} {
-		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
-		groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: v,
-			Versions: []metav1.GroupVersionForDiscovery{v}})
-		lists[gv] = &metav1.APIResourceList{}
-		for _, p := range kinds {
-			lists[gv].APIResources = append(lists[gv].APIResources, metav1.APIResource{Name: p, Kind: p,
-				Namespaced: p == "events" || p == "configmaps",
-				Verbs:      metav1.Verbs{"get", "list", "watch", "create", "patch", "delete"}})
-		}
-	}
-	return groups, lists, nil, nil
-}
-
-func (discovery) ServerResourcesForGroupVersionWithContext(context.Context, string) (*metav1.APIResourceList, error) {
-	return nil, nil
+var kinds = storetest.Kinds{
+	v2.SchemeGroupVersion: storetest.Cluster(plurals...),
+	{Version: "v1"}:       append(storetest.Cluster("namespaces"), storetest.Namespaced("events", "configmaps")...),
+	{Group: "apiextensions.k8s.io", Version: "v1"}: storetest.Cluster("customresourcedefinitions"),
 }
 
 // Rights are the rights of one user.
@@ -72,6 +53,8 @@ type Rights struct {
 	Platform []string
 	// Workspaces are rights in workspaces, by their names; the user is a member of each.
 	Workspaces map[string][]string
+	// Namespaces are rights in namespaces, by their names.
+	Namespaces map[string][]string
 }
 
 // World is a cluster with objects, as the caches and as kube-apiserver have them. What is written shows in the latter only.
@@ -132,8 +115,9 @@ func New(t *testing.T, objects map[string][]map[string]any, mount func(*scope.St
 			w.live[plural+"/"+copied["metadata"].(map[string]any)["name"].(string)] = copied
 		}
 	}
-	st := kapistest.NewStoreOf(t, discovery{}, cached)
-	w.Store = &scope.Store{Resources: resource.New(st, resource.Options{}), AsCaller: caller.Client{May: authz.Func(w.may), Kube: w}}
+	st := kapistest.NewStoreOf(t, kinds, cached)
+	w.Store = &scope.Store{Resources: resource.New(st, resource.Options{}), Host: "host",
+		AsCaller: caller.Client{May: authz.Func(w.may), Kube: w}}
 	ws := new(restful.WebService).Path(Root).Produces(restful.MIME_JSON)
 	mount(w.Store, ws)
 	w.container = kapistest.Container(ws)
@@ -162,6 +146,9 @@ func (w *World) may(_ context.Context, u user.Info, i *request.Info) (authz.Deci
 	}
 	if i.Workspace != "" && has(rights.Workspaces[i.Workspace], i) {
 		return authz.Allow("", "kapis:workspace:"+i.Workspace+":x"), nil
+	}
+	if i.Namespace != "" && has(rights.Namespaces[i.Namespace], i) {
+		return authz.Allow("", "kapis:namespace:x"), nil
 	}
 	if i.OfCluster() {
 		var in []string
