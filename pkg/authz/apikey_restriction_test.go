@@ -112,3 +112,41 @@ func TestAScopeGivesNothing(t *testing.T) {
 		t.Errorf("%+v %v", d, err)
 	}
 }
+
+// F47: the scope of a cluster covers what is asked of that member, and nothing of this server or of another member; nothing else reads as one.
+func TestACredentialOfAClusterIsForThatClusterOnly(t *testing.T) {
+	edge := with(authz.ScopeCluster + "edge")
+	for _, c := range []struct {
+		method, target string
+		covered        bool
+	}{
+		{http.MethodGet, "/clusters/edge/api/v1/pods", true},
+		{http.MethodPost, "/clusters/edge/api/v1/namespaces/a/pods/p/exec?command=x", true},
+		{http.MethodDelete, "/kapis/clusters/edge/tenant.kubesphere.io/v1beta1/workspaces/w", true},
+		{http.MethodGet, "/clusters/edge/version", true},
+
+		{http.MethodGet, "/api/v1/pods", false},
+		{http.MethodGet, "/version", false},
+		{http.MethodGet, "/healthz", false},
+		{http.MethodGet, "/oauth/userinfo", false},
+		{http.MethodGet, "/clusters/edge2/api/v1/pods", false},
+		{http.MethodGet, "/clusters/host/api/v1/pods", false},
+		{http.MethodGet, "/fleet/kapis/resources.kubesphere.io/v1alpha3/pods?clusters=edge", false},
+		{http.MethodPost, "/kapis/iam.kubesphere.io/v1beta1/subjectaccessreviews", false},
+		{http.MethodGet, "/kapis/resources.kubesphere.io/v1alpha2/users/kubeconfig:edge/kubeconfig", false},
+		{http.MethodGet, "/api/v1/namespaces/clusters/services/edge", false},
+	} {
+		if d := scoped(t, edge, c.method, c.target); d.Allowed() != c.covered || d.Denied() == c.covered {
+			t.Errorf("%s %s: %+v", c.method, c.target, d)
+		}
+	}
+	for _, scopes := range [][]string{{"cluster:"}, {"cluster"}, {"Cluster:edge"}, {"cluster:edge", "read"}, {"read", "cluster:edge"},
+		{"cluster:edge", "cluster:edge"}, {"cluster:EDGE"}, {"cluster:edge "}, {}} {
+		if d := scoped(t, with(scopes...), http.MethodGet, "/clusters/edge/api/v1/pods"); !d.Denied() {
+			t.Errorf("%q: %+v", scopes, d)
+		}
+	}
+	if name := authz.ClusterOf(with(authz.ScopeRead)); name != "" {
+		t.Errorf("a key for reading is of the cluster %q", name)
+	}
+}

@@ -53,7 +53,7 @@ func Deny(reason string) Decision {
 	return Decision{denied: true, Reason: reason}
 }
 
-// Verdict returns what the decision comes to.
+// Verdict returns the verdict of the decision.
 func (d Decision) Verdict() Verdict { return d.verdict }
 
 // Allowed reports whether the request may be served as it is. A partial list is not allowed.

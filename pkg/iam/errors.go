@@ -2,7 +2,10 @@ package iam
 
 import (
 	"errors"
+	"net/http"
 	"time"
+
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // The errors with which logins, sessions and credentials fail. Only a caller with the right password learns that an account is
@@ -24,8 +27,10 @@ var (
 
 	// ErrOver says that a session does not exist, or no longer.
 	ErrOver = errors.New("the session is over")
-	// ErrUnavailable says that kube-apiserver did not answer.
-	ErrUnavailable = errors.New("sessions can't be reached")
+	// ErrUnavailable says that kube-apiserver did not answer, or that not all is loaded, or not up to date. It is a Status: where a token
+	// can't be verified by it the answer is 503, and good tokens are kept.
+	ErrUnavailable error = status.RetryAfter(int32(RetryAfter/time.Second),
+		status.Errorf(http.StatusServiceUnavailable, "who you are can't be told now: try again"))
 	// ErrRefresh says that a refresh token is not valid: unknown, used, of an ended session, or of another client.
 	ErrRefresh = errors.New("the refresh token is not good")
 

@@ -3,8 +3,6 @@ package iam
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"strings"
-	"unicode/utf8"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -44,16 +42,4 @@ func (r *Registration) User() *User {
 	uid := RegistrationPrefix + hex.EncodeToString(sum[:16])
 	return &User{Name: v1beta1.UserPreRegistration, UID: uid, State: v1beta1.UserActive, Email: r.Email, DisplayName: r.DisplayName,
 		info: &user.DefaultInfo{Name: v1beta1.UserPreRegistration, UID: uid, Groups: []string{v1beta1.GroupPreRegistration}, Extra: r.Extra()}}
-}
-
-// Truncate shortens a text to so many bytes, but not within a character.
-func Truncate(s string, most int) string {
-	s = strings.ToValidUTF8(s, "")
-	if len(s) <= most {
-		return s
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most]
 }

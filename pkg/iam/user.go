@@ -135,9 +135,10 @@ func ParseUser(raw []byte) (*User, error) {
 	u.PasswordChanged, _ = time.Parse(time.RFC3339, w.Metadata.Annotations[v1beta1.AnnotationLastPasswordChangeTime])
 	u.password, u.credential = readPassword(w.Spec.Password)
 	u.Links = readLinks(w.Metadata.Annotations, w.Metadata.Labels)
-	if u.State == v1beta1.UserPending && w.Spec.Password == "" && u.Links != nil {
-		// Pending means that a password has still to be hashed. A linked user without a password has none to hash: only the
-		// controller's write of Active is missing, and the login need not wait for that.
+	if u.State == v1beta1.UserPending && (u.HasPassword() || w.Spec.Password == "" && u.Links != nil) {
+		// Pending means that a password has still to be hashed. One that is a hash has been, as webhooks see to, and a linked user without
+		// a password has none to hash: only the controller's write of Active is missing, or has not arrived here, and the login need not
+		// wait for that. Otherwise a new user would be told for a moment that the account is suspended.
 		u.State = v1beta1.UserActive
 	}
 	u.info = &user.DefaultInfo{Name: u.Name, UID: u.UID,

@@ -2,12 +2,16 @@ package iam
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
 
+	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
@@ -20,6 +24,8 @@ type UserIndex struct {
 	awaited map[string]chan struct{}
 	// changed is called with each change; next is nil for a deleted user. Set it before the feed starts.
 	changed func(old, next *User)
+	// complete returns why the cluster may have users that are not here, nil while it has none; nil itself for never.
+	complete func() error
 }
 
 // NewUserIndex returns an empty index.
@@ -34,6 +40,50 @@ var _ store.Sink = (*UserIndex)(nil)
 
 // OnChange has f called with each change of a known user; next is nil for a deleted one. Call it before the feed starts.
 func (u *UserIndex) OnChange(f func(old, next *User)) { u.changed = f }
+
+// CompleteBy has complete tell why the cluster may have users that the index was not told of, with nil while it has none; without it the
+// index is always complete. Call it before the feed starts.
+func (u *UserIndex) CompleteBy(complete func() error) { u.complete = complete }
+
+// Complete returns an ErrUnavailable while the cluster may have users that are not here, or others than are here.
+func (u *UserIndex) Complete() error {
+	if u.complete == nil {
+		return nil
+	}
+	if err := u.complete(); err != nil {
+		return fmt.Errorf("%w: not all users are known: %w", ErrUnavailable, err)
+	}
+	return nil
+}
+
+// Lookup returns the user of a name and a UID, "" for any UID; nil if there is none. It fails with ErrUnavailable where the cluster may
+// have one that is not here: nobody is told that a user is gone who is only not known yet.
+func (u *UserIndex) Lookup(name, uid string) (*User, error) {
+	is := func(of *User) bool { return of != nil && (uid == "" || of.UID == uid) }
+	if of := u.ByName(name); is(of) {
+		return of, nil
+	}
+	if err := u.Complete(); err != nil {
+		return nil, err
+	}
+	if of := u.ByName(name); is(of) { // it came before the last of them
+		return of, nil
+	}
+	return nil, nil
+}
+
+// Active returns an active user as a caller, and when their password was last changed, zero if that is not known. Its errors are
+// ErrSuspended, also if there is no such user, and ErrUnavailable.
+func (u *UserIndex) Active(name string) (user.Info, time.Time, error) {
+	of, err := u.Lookup(name, "")
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	if of == nil || of.Deleting || of.State != v1beta1.UserActive {
+		return nil, time.Time{}, ErrSuspended
+	}
+	return of.Info(), of.PasswordChanged, nil
+}
 
 // Set stores a new or changed User. One that can't be decoded is removed, so that no one can log in as it.
 func (u *UserIndex) Set(o *store.Object) {
@@ -77,12 +127,13 @@ func (u *UserIndex) Delete(_, name string) {
 	}
 }
 
-// FleetUIDOf returns the UID that the user of a name has on the hub of the fleet, or else here; "" for none.
-func (u *UserIndex) FleetUIDOf(name string) string {
-	if found := u.ByName(name); found != nil {
-		return cmp.Or(found.FleetUID, found.UID)
+// FleetUIDOf returns the UID that the user of a name has on the hub of the fleet, or else here; "" for none. Its error is that of Lookup.
+func (u *UserIndex) FleetUIDOf(name string) (string, error) {
+	found, err := u.Lookup(name, "")
+	if found == nil || err != nil {
+		return "", err
 	}
-	return ""
+	return cmp.Or(found.FleetUID, found.UID), nil
 }
 
 // ByName returns the user of that name, or nil.

@@ -2,11 +2,13 @@ package iam_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
@@ -121,4 +123,45 @@ func FuzzParseUser(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Nobody is told that a user is gone who is only not known yet, or not now; who is known is found all the same.
+func TestAUserIsGoneOnlyWhereAllUsersAreKnown(t *testing.T) {
+	users := iam.NewUserIndex()
+	users.Set(iamtest.User("alice"))
+	users.Set(iamtest.User("off", iamtest.WithState(iamapi.UserDisabled)))
+	unknown := errors.New("list users: not complete yet")
+	users.CompleteBy(func() error { return unknown })
+	for _, tc := range []struct {
+		name, uid string
+		found     bool
+	}{{"alice", "", true}, {"alice", "uid-alice", true}, {"alice", "uid-of-another", false}, {"bob", "", false}} {
+		u, err := users.Lookup(tc.name, tc.uid)
+		if (u != nil) != tc.found || tc.found && err != nil || !tc.found && (!errors.Is(err, iam.ErrUnavailable) || !apierrors.IsServiceUnavailable(err)) {
+			t.Errorf("%s %q: %v, %v", tc.name, tc.uid, u, err)
+		}
+	}
+	if _, _, err := users.Active("bob"); !errors.Is(err, iam.ErrUnavailable) {
+		t.Errorf("not known yet: %v", err)
+	}
+	if uid, err := users.FleetUIDOf("bob"); uid != "" || !errors.Is(err, iam.ErrUnavailable) {
+		t.Errorf("not known yet: %q, %v", uid, err)
+	}
+	unknown = nil
+	for _, name := range []string{"bob", "off"} {
+		if _, _, err := users.Active(name); !errors.Is(err, iam.ErrSuspended) || errors.Is(err, iam.ErrUnavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if u, err := users.Lookup("alice", "uid-of-another"); u != nil || err != nil {
+		t.Errorf("%v, %v", u, err)
+	}
+	if u, _, err := users.Active("alice"); err != nil || u.GetName() != "alice" {
+		t.Errorf("%v, %v", u, err)
+	}
+	// A user who comes between the look-up and the question whether all are known is found.
+	users.CompleteBy(func() error { users.Set(iamtest.User("bob")); return nil })
+	if u, err := users.Lookup("bob", "uid-bob"); u == nil || err != nil {
+		t.Errorf("%v, %v", u, err)
+	}
 }

@@ -119,15 +119,11 @@ func (d *Directory) Entry(name string) *Entry {
 // Entries returns all providers, sorted by name. The list is shared and must not be changed.
 func (d *Directory) Entries() []*Entry { return d.current().sorted }
 
-// Enabled reports whether sessions of the provider's users may go on: the provider exists and is not disabled. A wrong
-// configuration ends no session, and until the Secrets are loaded an unknown provider counts as enabled.
+// Enabled reports whether sessions of the provider's users may go on: the provider is known and not disabled. A wrong configuration ends no
+// session. Until the Secrets are loaded (Synced), one that is not known may be either.
 func (d *Directory) Enabled(name string) bool {
-	synced := d.Synced() // before the read: what arrives after it may be there already
 	e := d.Entry(name)
-	if e == nil {
-		return !synced
-	}
-	return !e.Disabled
+	return e != nil && !e.Disabled
 }
 
 // Refresh asks a provider about a user again. Its errors are ErrGone, ErrUnavailable, and ErrUnaskable if the provider can't be asked
@@ -154,8 +150,8 @@ func (d *Directory) Refresh(ctx context.Context, name, subject, refresh string) 
 // contain no secret.
 func (d *Directory) Problems() []string { return d.current().problems }
 
-// Synced reports whether the Secrets are loaded.
-func (d *Directory) Synced() bool { return d == nil || d.synced.Load() }
+// Synced reports whether the Secrets are loaded, if there are any to load.
+func (d *Directory) Synced() bool { return d == nil || d.options.Secrets == nil || d.synced.Load() }
 
 func (d *Directory) current() *state {
 	if d != nil {

@@ -67,7 +67,7 @@ func newPageTest(t testing.TB) *pageTest {
 	o := w.oauth
 	o.useDirectory(w.providers)
 	o.loginSteps.Authenticator, o.callback.Authenticator, o.loginSteps.Enroller, o.loginSteps.Accounts = w.gate, w.gate, w.gate, w.gate
-	passwords := &login.PasswordSetter{Change: w.changePassword, Users: o.forms.Users, OriginOf: o.Origin}
+	passwords := &login.PasswordSetter{Change: w.changePassword, Users: o.Sessions.Users.ByName, OriginOf: o.Origin}
 	w.offer(w.factors, w.factors, w.factors.of, w.keys, passwords)
 	w.settle("alice", iamapi.UserActive)
 	w.settle("bob", iamapi.UserActive)

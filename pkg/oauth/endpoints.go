@@ -30,7 +30,7 @@ type endpoint struct {
 func (s *Server) endpoints() []endpoint {
 	get, post, both := []string{http.MethodGet}, []string{http.MethodPost}, []string{http.MethodGet, http.MethodPost}
 	return append(s.pages(), []endpoint{
-		{"/authorize", both, "authorization_endpoint", false, s.forPeople(s.authorize.Serve), "authorize",
+		{"/authorize", both, "authorization_endpoint", false, s.forPeople(s.onceLoaded(s.authorize.Serve)), "authorize",
 			"ask a person to let a client in (RFC 6749, 3.1; OpenID Connect Core 1.0, 3.1.2)"},
 		{"/token", post, "token_endpoint", true, s.tokenEndpoint.Serve, "token",
 			"exchange a grant for tokens (RFC 6749, 3.2); parameters as a form"},
@@ -42,11 +42,11 @@ func (s *Server) endpoints() []endpoint {
 			"end the session of a token (RFC 7009)"},
 		{"/introspect", post, "introspection_endpoint", false, s.introspection.Serve, "introspect",
 			"what an access token says, for clients with a secret (RFC 7662)"},
-		{"/userinfo", both, "userinfo_endpoint", true, s.userInfo.Serve, "userinfo",
+		{"/userinfo", both, "userinfo_endpoint", true, s.onceLoaded(s.userInfo.Serve), "userinfo",
 			"who the access token belongs to (OpenID Connect Core 1.0, 5.3)"},
 		{"/keys", get, "jwks_uri", true, s.keys, "keys",
 			"the public keys that tokens are verified with (RFC 7517)"},
-		{"/logout", both, "end_session_endpoint", false, s.forPeople(s.logout.Serve), "logout",
+		{"/logout", both, "end_session_endpoint", false, s.forPeople(s.onceLoaded(s.logout.Serve)), "logout",
 			"end the session of the access token (OpenID Connect RP-Initiated Logout 1.0)"},
 		{"/authenticate", post, "", false, s.tokenReview.Serve, "authenticate",
 			"whose a token is, as kube-apiserver's webhook asks (TokenReview of authentication.k8s.io)"},
@@ -141,12 +141,11 @@ func (s *Server) pages() []endpoint {
 		{"/logout/confirm", post, "", false, s.logout.ServeConfirm, "logout-confirm", "what a person says to a logout"},
 		{"/account", get, "", false, s.account.Serve, "account", "a person's own page"},
 		{"/account", post, "", false, s.account.ServeStep, "account-step", "a change on a person's own page"},
-		{"/static/{file}", get, "", false, s.static, "static", "what pages look like"},
 	}
 	for i := range all {
-		all[i].handle = s.forPeople(all[i].handle)
+		all[i].handle = s.forPeople(s.onceLoaded(all[i].handle))
 	}
-	return all
+	return append(all, endpoint{"/static/{file}", get, "", false, s.forPeople(s.static), "static", "what pages look like"})
 }
 
 // forPeople returns a handler that answers browsers with a page if h fails.
@@ -162,6 +161,16 @@ func (s *Server) forPeople(h handler) handler {
 
 // handler answers a request.
 type handler = func(*restful.Request) (any, error)
+
+// onceLoaded returns a handler that answers 503 until all clients and identity providers are known.
+func (s *Server) onceLoaded(h handler) handler {
+	return func(req *restful.Request) (any, error) {
+		if err := s.loaded(); err != nil {
+			return nil, err
+		}
+		return h(req)
+	}
+}
 
 // static answers with a file that pages refer to. The names contain hashes of the contents.
 func (s *Server) static(req *restful.Request) (any, error) {
@@ -211,4 +220,31 @@ func isPage(path string) bool {
 	}
 	below, _, found := strings.Cut(path, "/")
 	return found && (below == "login" || below == "callback" || below == "static")
+}
+
+// allowOrigin sets the headers with which pages of public clients may read a response (WHATWG Fetch, 3.2), and reports whether the
+// request's origin is exactly that of a registered redirect URI. Credentials of the browser are never allowed.
+func (s *Server) allowOrigin(w http.ResponseWriter, r *http.Request) bool {
+	h := w.Header()
+	h.Add("Vary", "Origin")
+	origins := r.Header["Origin"]
+	if len(origins) != 1 || !s.Clients.AllowsOrigin(origins[0]) {
+		return false
+	}
+	h.Set("Access-Control-Allow-Origin", origins[0])
+	h.Set("Access-Control-Expose-Headers", "WWW-Authenticate, Retry-After")
+	return true
+}
+
+// preflight returns the handler of CORS preflight requests.
+func (s *Server) preflight(methods string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if s.allowOrigin(w, r) {
+			h := w.Header()
+			h.Set("Access-Control-Allow-Methods", methods)
+			h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type")
+			h.Set("Access-Control-Max-Age", "600")
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}
 }

@@ -70,6 +70,9 @@ type Options struct {
 	Audiences func() []string
 	// EmailVerified reports whether an identity provider has verified a user's e-mail; nil for never.
 	EmailVerified func(*iam.User) bool
+	// Loaded returns why clients or identity providers may be configured that are not known yet, or otherwise than is known, and nil once that
+	// is not so; nil itself for never.
+	Loaded func() error
 	// Origin returns where a request comes from; nil for the address of the connection.
 	Origin func(*http.Request) iam.Origin
 	// Now is the clock.
@@ -142,7 +145,7 @@ func New(o Options) (*Server, error) {
 // assembleTokens makes the endpoints that clients and resource servers call.
 func (s *Server) assembleTokens(requests *prometheus.CounterVec) {
 	failures := ratelimit.New(ratelimit.FailuresPerSecond, ratelimit.FailuresAtOnce)
-	s.clientAuth = &client.Authenticator{Registry: s.Clients, Limit: failures, OriginOf: s.Origin, Now: s.Now}
+	s.clientAuth = &client.Authenticator{Registry: s.Clients, Loaded: s.loaded, Limit: failures, OriginOf: s.Origin, Now: s.Now}
 	claims := &claim.Source{Clients: s.Clients, EmailVerified: s.EmailVerified}
 	reader := &tokeninfo.Reader{Sessions: s.Sessions}
 	issuer := &grant.Issuer{URL: s.Issuer, Tokens: s.Tokens, Clients: s.Clients, Claims: claims, Now: s.Now}
@@ -207,6 +210,18 @@ func (s *Server) assemblePages() {
 	s.enable(factors)
 }
 
+// loaded returns an iam.ErrUnavailable until all clients and identity providers are known: one that is not known yet does not exist for
+// nobody, and a client of the configuration file may have another secret in a Secret.
+func (s *Server) loaded() error {
+	if s.Loaded == nil {
+		return nil
+	}
+	if err := s.Loaded(); err != nil {
+		return fmt.Errorf("%w: %w", iam.ErrUnavailable, err)
+	}
+	return nil
+}
+
 // enable sets the features of the pages. Features without an option stay nil.
 func (s *Server) enable(factors *account.Factors) {
 	s.useDirectory(noProviders{})
@@ -214,7 +229,7 @@ func (s *Server) enable(factors *account.Factors) {
 		s.useDirectory(s.Directory)
 	}
 	if s.Sessions != nil {
-		s.forms.Users = s.Sessions.Users.ByName
+		s.forms.Users = s.Sessions.Users.Lookup
 	}
 	if s.Authenticator != nil {
 		s.loginSteps.Authenticator, s.loginSteps.Enroller, s.callback.Authenticator = s.Authenticator, s.Authenticator, s.Authenticator
@@ -223,7 +238,7 @@ func (s *Server) enable(factors *account.Factors) {
 		}
 	}
 	if s.ChangePassword != nil {
-		passwords := &login.PasswordSetter{Change: s.ChangePassword, Users: s.forms.Users, OriginOf: s.Origin}
+		passwords := &login.PasswordSetter{Change: s.ChangePassword, Users: s.Sessions.Users.ByName, OriginOf: s.Origin}
 		s.loginSteps.Passwords, s.account.Passwords = passwords, passwords
 	}
 	if s.Factors != nil {

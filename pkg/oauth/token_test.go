@@ -80,7 +80,7 @@ func TestTokenEndpointRefuses(t *testing.T) {
 	f := newReplicas(t, 1, nil)
 	_, hash := stand()
 	f.user("disabled", hash, iamapi.UserDisabled)
-	f.user("pending", hash, "")
+	f.user("pending", password, "")
 	f.user("locked", hash, iamapi.UserAuthLimitExceeded)
 	access, refresh := f.servers[0].login(t)
 	before := f.written()
@@ -121,7 +121,7 @@ func TestTokenEndpointRefuses(t *testing.T) {
 		"wrong password":                  {consoleLogin("alice", "wrong"), nil, wants{400, "invalid_grant"}},
 		"no such user":                    {consoleLogin("nobody", password), nil, wants{400, "invalid_grant"}},
 		"disabled":                        {consoleLogin("disabled", password), nil, wants{400, "invalid_grant"}},
-		"pending":                         {consoleLogin("pending", password), nil, wants{400, "invalid_grant"}},
+		"password that is not hashed yet": {consoleLogin("pending", password), nil, wants{400, "invalid_grant"}},
 		"locked":                          {consoleLogin("locked", password), nil, wants{429, "invalid_grant"}},
 		"locked, wrong password":          {consoleLogin("locked", "wrong"), nil, wants{400, "invalid_grant"}},
 		"parameter twice":                 {url.Values{"grant_type": {"password", "password"}, "client_id": {"kubesphere"}}, nil, wants{400, "invalid_request"}},

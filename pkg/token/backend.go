@@ -10,7 +10,7 @@ import (
 // typeBackend is the typ of tokens for backends of extensions. No verifier of this server accepts it.
 const typeBackend = "kapis-backend+jwt"
 
-// Backend has the claims of a token that tells a backend of an extension who asks. It opens nothing here.
+// Backend has the claims of a token that names the caller to the backend of an extension. This server accepts no such token.
 type Backend struct {
 	// Subject is the UID of the user, Username the name.
 	Subject, Username string

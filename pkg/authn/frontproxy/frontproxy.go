@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/informer"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -38,7 +39,9 @@ type state struct {
 
 var _ authenticator.Request = (*Authenticator)(nil)
 
-var errUnread = fmt.Errorf("the ConfigMap %s/%s is not read yet", Namespace, Name)
+// errUnread is a Status: who asks before the ConfigMap is read tries again.
+var errUnread error = status.RetryAfter(1, status.Errorf(http.StatusServiceUnavailable,
+	"the ConfigMap %s/%s is not read yet", Namespace, Name))
 
 // Run follows the ConfigMap until ctx ends.
 func (a *Authenticator) Run(ctx context.Context, client informer.Client[*corev1.ConfigMapList]) {
@@ -118,6 +121,8 @@ func (a *Authenticator) Verify(r *http.Request) error {
 func (a *Authenticator) verified(r *http.Request) (*configuration, error) {
 	c := a.configuration()
 	switch {
+	case c == nil && a.state.Load() == nil:
+		return nil, errUnread
 	case c == nil:
 		return nil, errors.New("nobody can be authenticated: see /readyz")
 	case r.TLS == nil || len(r.TLS.PeerCertificates) == 0:

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/client-go/kubernetes/fake"
@@ -253,5 +254,19 @@ func TestTheConfigMapIsFollowed(t *testing.T) { // O29, O35
 	is("without a ConfigMap", next, false)
 	if a.Fault() == nil {
 		t.Error("the ConfigMap is gone, and nothing is missing")
+	}
+}
+
+// O49: before the ConfigMap is read, it can't be told who the peer is; once it is known that there is none, it can.
+func TestO49BeforeTheConfigMapIsReadNobodyIsRefusedForGood(t *testing.T) {
+	by := newAuthority(t)
+	r := &http.Request{TLS: by.client(t, "front-proxy", x509.ExtKeyUsageClientAuth, time.Time{}), Header: header("X-Remote-User: ann")}
+	a := &Authenticator{Now: time.Now}
+	if _, ok, err := a.AuthenticateRequest(r); ok || !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("%v, %v", ok, err)
+	}
+	a.state.Store(&state{fault: errMissing})
+	if _, ok, err := a.AuthenticateRequest(r); ok || err == nil || apierrors.IsServiceUnavailable(err) {
+		t.Errorf("there is none: %v, %v", ok, err)
 	}
 }

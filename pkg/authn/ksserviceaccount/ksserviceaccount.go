@@ -7,9 +7,12 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,11 +22,17 @@ import (
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
 var errRefused = errors.New("the service account's token is not good: its Secret or its ServiceAccount is gone")
+
+// errUnavailable returns the error for a token that may be good, since not everything is known that tokens are verified by.
+func errUnavailable() error {
+	return status.RetryAfter(1, status.Errorf(http.StatusServiceUnavailable, "tokens of service accounts can't be verified now: try again"))
+}
 
 type account struct {
 	uid     string
@@ -41,6 +50,10 @@ type secret struct {
 // Tokens has the tokens of all service accounts. It is a store.Sink of serviceaccounts.kubesphere.io/v1alpha1, and Run watches the
 // Secrets. The zero value has none.
 type Tokens struct {
+	// Complete returns why the cluster may have ServiceAccounts that it was not told of, and nil while it has none; nil itself for never.
+	Complete func() error
+
+	listed   atomic.Bool // the Secrets were
 	mu       sync.RWMutex
 	accounts map[types.NamespacedName]*account
 	secrets  map[types.NamespacedName]secret
@@ -52,7 +65,7 @@ var (
 	_ authenticator.Token = (*Tokens)(nil)
 )
 
-// AuthenticateToken returns the service account of a token.
+// AuthenticateToken returns the service account of a token. Its error is a Status of 503 where the token may only not be known yet.
 func (t *Tokens) AuthenticateToken(_ context.Context, s string) (*authenticator.Response, bool, error) {
 	if !strings.HasPrefix(s, token.ServiceAccountPrefix) {
 		return nil, false, nil
@@ -61,16 +74,44 @@ func (t *Tokens) AuthenticateToken(_ context.Context, s string) (*authenticator.
 	if err != nil {
 		return nil, false, err
 	}
+	a := t.find(parsed.Hash)
+	if a == nil {
+		if err := t.complete(); err != nil {
+			return nil, false, err
+		}
+		if a = t.find(parsed.Hash); a == nil { // it may have come before the last of them
+			return nil, false, errRefused
+		}
+	}
+	return &authenticator.Response{User: a.info}, true, nil
+}
+
+// find returns the account of a token, or nil.
+func (t *Tokens) find(hash [sha256.Size]byte) *account {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	// A lookup by the hash of a secret reveals nothing of the secret by its time.
-	for _, at := range t.byHash[parsed.Hash] {
+	for _, at := range t.byHash[hash] {
 		held := t.secrets[at]
 		if a := t.accounts[held.account]; a != nil && a.uid == held.uid && slices.Contains(a.secrets, at.Name) {
-			return &authenticator.Response{User: a.info}, true, nil
+			return a
 		}
 	}
-	return nil, false, errRefused
+	return nil
+}
+
+// complete returns why a token may be good that is not known.
+func (t *Tokens) complete() error {
+	if !t.listed.Load() {
+		return fmt.Errorf("%w: the Secrets are not read yet", errUnavailable())
+	}
+	if t.Complete == nil {
+		return nil
+	}
+	if err := t.Complete(); err != nil {
+		return fmt.Errorf("%w: %w", errUnavailable(), err)
+	}
+	return nil
 }
 
 // Set adds or replaces a ServiceAccount. One that is being deleted counts as deleted.

@@ -3,12 +3,14 @@ package ksserviceaccount
 import (
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -177,5 +179,36 @@ func TestNoTokenIsKept(t *testing.T) {
 	_ = informer.NewStore(k.handler()).Add(holder("ns", "a-token", "a", "1", s))
 	if text := fmt.Sprintf("%+v %+v", k.secrets, k.byHash); strings.Contains(text, s[10:40]) {
 		t.Error("the token is in memory")
+	}
+}
+
+// Until the Secrets are read, and while ServiceAccounts are not known in full, it can't be told of a token whether it is good.
+func TestATokenIsUnknownOnlyWhereAllIsKnown(t *testing.T) {
+	unknown := errors.New("list serviceaccounts: not complete yet")
+	k, s := &Tokens{Complete: func() error { return unknown }}, made(t, "1")
+	unavailable := func(want bool) {
+		t.Helper()
+		_, ok, err := k.AuthenticateToken(t.Context(), s)
+		seconds, wait := apierrors.SuggestsClientDelay(err)
+		if ok || err == nil || apierrors.IsServiceUnavailable(err) != want || wait != want || want && seconds == 0 {
+			t.Errorf("%t, %v: want that it can't be told: %t", ok, err, want)
+		}
+	}
+	unavailable(true)
+	unknown = nil
+	unavailable(true) // the Secrets are not read yet
+	secrets := informer.NewStore(k.handler())
+	_ = secrets.Replace(nil, "")
+	unavailable(false)
+	unknown = errors.New("the watch is broken")
+	unavailable(true)
+	_ = secrets.Add(holder("ns", "a-token", "a", "1", s))
+	unavailable(true) // its account is not known
+	k.Set(accountOf(t, "ns", "a", "1", "a-token"))
+	if !good(t, k, s) {
+		t.Error("what is known is refused")
+	}
+	if _, _, err := k.AuthenticateToken(t.Context(), "kssa_x"); err == nil || apierrors.IsServiceUnavailable(err) {
+		t.Errorf("what is no token: %v", err)
 	}
 }

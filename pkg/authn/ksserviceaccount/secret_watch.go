@@ -18,5 +18,5 @@ func (t *Tokens) Run(ctx context.Context, secrets informer.Client[*corev1.Secret
 }
 
 func (t *Tokens) handler() informer.Handler[*corev1.Secret] {
-	return informer.Handler[*corev1.Secret]{Set: t.setSecret, Delete: t.deleteSecret}
+	return informer.Handler[*corev1.Secret]{Set: t.setSecret, Delete: t.deleteSecret, Synced: func() { t.listed.Store(true) }}
 }

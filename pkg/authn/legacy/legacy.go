@@ -33,8 +33,8 @@ const (
 var errRefused = errors.New("the token of the older installation is not accepted")
 
 // Users returns the user who may log in with such a token: an active user, and when their password was last changed (zero if not known).
-// ok is false if no user of that name may.
-type Users func(name string) (u user.Info, passwordChanged time.Time, ok bool)
+// Its error says why no user of that name may; it is a Status of 503 where that can't be told now.
+type Users func(name string) (u user.Info, passwordChanged time.Time, err error)
 
 // Options configure an Authenticator.
 type Options struct {
@@ -92,12 +92,14 @@ func (a *Authenticator) AuthenticateToken(_ context.Context, s string) (*authent
 	switch {
 	case c.Type != typeAccess && c.Type != typeStatic:
 		return nil, false, fmt.Errorf("%w: it is a token of another kind", errRefused)
+	case len(c.Audience) > 0: // those of such an installation are for nobody in particular; a hub makes some for its members
+		return nil, false, fmt.Errorf("%w: it is for somebody else", errRefused)
 	case c.Type == typeAccess && c.ExpiresAt == nil:
 		return nil, false, fmt.Errorf("%w: it has no end", errRefused)
 	}
-	u, changed, ok := a.Users(c.Username)
-	if !ok {
-		return nil, false, fmt.Errorf("%w: its user is gone, or not active", errRefused)
+	u, changed, err := a.Users(c.Username)
+	if err != nil {
+		return nil, false, fmt.Errorf("%w: its user: %w", errRefused, err)
 	}
 	if !changed.IsZero() && (c.IssuedAt == nil || c.IssuedAt.Before(changed)) {
 		return nil, false, fmt.Errorf("%w: the password was changed since", errRefused)

@@ -1,11 +1,13 @@
 package legacy_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/authn/legacy"
@@ -16,14 +18,16 @@ const secret = "8Jx2QmVnB5tY7wRcKp3LsHdF9gZaEu4W"
 
 func start() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
-func users(name string) (user.Info, time.Time, bool) {
+func users(name string) (user.Info, time.Time, error) {
 	switch name {
 	case "alice":
-		return &user.DefaultInfo{Name: "alice"}, time.Time{}, true
+		return &user.DefaultInfo{Name: "alice"}, time.Time{}, nil
 	case "changed":
-		return &user.DefaultInfo{Name: "changed"}, start().Add(-time.Hour), true
+		return &user.DefaultInfo{Name: "changed"}, start().Add(-time.Hour), nil
+	case "late":
+		return nil, time.Time{}, apierrors.NewServiceUnavailable("not all users are known")
 	}
-	return nil, time.Time{}, false
+	return nil, time.Time{}, errors.New("gone")
 }
 
 func newAuthenticator(t testing.TB, now time.Time) *legacy.Authenticator {
@@ -73,6 +77,8 @@ func TestTokensOfTheOlderInstallation(t *testing.T) {
 		"S32: refresh token":         {jwt.MapClaims{"token_type": "refresh_token", "username": "alice", "exp": at(time.Hour)}, ""},
 		"S32: code":                  {jwt.MapClaims{"token_type": "code", "username": "alice", "exp": at(time.Hour)}, ""},
 		"S32: ID token":              {jwt.MapClaims{"token_type": "id_token", "username": "alice", "exp": at(time.Hour)}, ""},
+		"F12: for a member":          {jwt.MapClaims{"token_type": "access_token", "username": "alice", "exp": at(time.Hour), "aud": []string{"kapis:u-1"}}, ""},
+		"F12: static, for a member":  {jwt.MapClaims{"token_type": "static_token", "username": "alice", "aud": "kapis:u-1"}, ""},
 		"no kind":                    {jwt.MapClaims{"username": "alice", "exp": at(time.Hour)}, ""},
 		"S37: user gone or disabled": {jwt.MapClaims{"token_type": "access_token", "username": "mallory", "exp": at(time.Hour)}, ""},
 		"no user":                    {jwt.MapClaims{"token_type": "access_token", "exp": at(time.Hour)}, ""},
@@ -166,4 +172,20 @@ func FuzzAuthenticateToken(f *testing.F) {
 			t.Error("ok without a user")
 		}
 	})
+}
+
+// Of a user who is not known yet it can't be told whether they are gone; of a token that nobody signed, it can.
+func TestAUserWhoIsNotKnownYetIsNotGone(t *testing.T) {
+	a := newAuthenticator(t, start())
+	for name, unavailable := range map[string]bool{"late": true, "gone": false} {
+		c := jwt.MapClaims{"token_type": "access_token", "username": name, "exp": at(time.Hour)}
+		if _, ok, err := a.AuthenticateToken(t.Context(), sign(t, jwt.SigningMethodHS256, []byte(secret), nil, c)); ok ||
+			apierrors.IsServiceUnavailable(err) != unavailable || err == nil {
+			t.Errorf("%s: %v, %v", name, ok, err)
+		}
+		if _, _, err := a.AuthenticateToken(t.Context(), sign(t, jwt.SigningMethodHS256, []byte("x"+secret), nil, c)); err == nil ||
+			apierrors.IsServiceUnavailable(err) {
+			t.Errorf("%s, forged: %v", name, err)
+		}
+	}
 }

@@ -6,10 +6,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
@@ -17,6 +17,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authn/review"
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 const (
@@ -63,12 +64,18 @@ func errBusy() error {
 	return apierrors.NewTooManyRequests("too many tokens of identity providers are being verified: try again", 1)
 }
 
+// errUnavailable returns the error for a token of which it can't be told now whether it is good.
+func errUnavailable(of string) error {
+	return status.RetryAfter(1, status.Errorf(http.StatusServiceUnavailable, "tokens %s can't be verified now: try again", of))
+}
+
 // AuthenticateToken returns the user for whom a provider issued the token. Its error is a Status of 429 or 503 if it could not be found out
 // whether the token is good.
 func (a *Authenticator) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	if len(token) > maxToken || a.Own(token) {
 		return nil, false, nil
 	}
+	synced := a.Directory.Synced() // before the read: what arrives after it may be there already
 	for _, e := range a.Directory.Bearers() {
 		p := e.Provider.(idp.Bearer)
 		if !p.Issued(token) {
@@ -83,9 +90,7 @@ func (a *Authenticator) AuthenticateToken(ctx context.Context, token string) (*a
 		}
 		if errors.Is(err, idp.ErrUnavailable) {
 			klog.V(2).InfoS("An identity provider could not be asked about a token", "provider", e.Name, "reason", err.Error())
-			s := apierrors.NewServiceUnavailable(fmt.Sprintf("tokens of the identity provider %q can't be verified now: try again", e.Name))
-			s.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
-			return nil, false, s
+			return nil, false, errUnavailable(fmt.Sprintf("of the identity provider %q", e.Name))
 		}
 		var u user.Info
 		if err == nil {
@@ -95,6 +100,9 @@ func (a *Authenticator) AuthenticateToken(ctx context.Context, token string) (*a
 			return nil, false, fmt.Errorf("a token of the identity provider %q: %w", e.Name, err)
 		}
 		return &authenticator.Response{User: u}, true, nil
+	}
+	if !synced { // it may be one of a provider that is not known yet
+		return nil, false, errUnavailable("of identity providers")
 	}
 	return nil, false, nil
 }
@@ -134,7 +142,7 @@ func (a *Authenticator) ask(ctx context.Context, provider string, p idp.Bearer, 
 	return got.Whose, err
 }
 
-// keyOf returns what an answer is cached by: the hash of the two hashes, so that no other pair has it.
+// keyOf returns the key of a cached answer: a hash of both hashes, so that no other pair has it.
 func keyOf(provider, token string) review.Key {
 	name, text := sha256.Sum256([]byte(provider)), sha256.Sum256([]byte(token))
 	return sha256.Sum256(append(name[:], text[:]...))

@@ -13,6 +13,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"kapis.dev/ks-apiserver/pkg/authn/providertoken"
 	"kapis.dev/ks-apiserver/pkg/authn/review"
@@ -188,5 +189,23 @@ func TestEachTokenIsVerifiedByItsProvider(t *testing.T) {
 				t.Errorf("got %v, want a Status of %d that shows no address", err, tc.code)
 			}
 		})
+	}
+}
+
+// Until the Secrets of identity providers are read, a token that no provider knows may be one of a provider that is not known yet. One that is
+// evidently this server's own is not.
+func TestATokenOfAProviderThatIsNotKnownYetCanNotBeTold(t *testing.T) {
+	a := providertoken.New(providertoken.Options{Accounts: accounts{}, Now: time.Now, Own: func(token string) bool { return token == "a:own" },
+		Directory: idp.NewDirectory(idp.DirectoryOptions{Secrets: fake.NewClientset().CoreV1().Secrets("kubesphere-system")})})
+	if _, ok, err := a.AuthenticateToken(t.Context(), "b:jane"); ok || !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("%v, %v", ok, err)
+	} else if seconds, wait := apierrors.SuggestsClientDelay(err); !wait || seconds == 0 {
+		t.Errorf("%v says not when to try again", err)
+	}
+	if _, ok, err := a.AuthenticateToken(t.Context(), "a:own"); ok || err != nil {
+		t.Errorf("its own: %v, %v", ok, err)
+	}
+	if _, ok, err := of(t, time.Now).AuthenticateToken(t.Context(), "b:jane"); ok || err != nil {
+		t.Errorf("all are known: %v, %v", ok, err)
 	}
 }

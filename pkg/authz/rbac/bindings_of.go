@@ -31,3 +31,16 @@ func (x *Index) Held(u user.Info, at authz.BindingScope) []authz.Grant {
 	slices.SortFunc(out, func(a, b authz.Grant) int { return cmp.Compare(a.Binding, b.Binding) })
 	return out
 }
+
+// Named reports whether a binding, of any scope, names a user, even if there is no such user: a new user of that name would get what is
+// bound to it.
+func (x *Index) Named(user string) bool {
+	if _, ok := x.global.users.Get(user); ok {
+		return true
+	}
+	if _, ok := x.cluster.users.Get(user); ok {
+		return true
+	}
+	_, ok := x.scopesOfUsers.Get(user)
+	return ok
+}

@@ -27,6 +27,7 @@ type Index struct {
 	workspaces      lockfree.Map[*subjects] // by the workspace's name
 	namespaces      lockfree.Map[*subjects] // by the namespace's name
 	workspaceOf     lockfree.Map[string]    // by the namespace's name; empty for one that is in no workspace
+	placements      atomic.Uint64           // incremented when workspaceOf has changed
 
 	// The scopes in which each subject is bound, from which partial lists are made.
 	scopesOfUsers, scopesOfGroups lockfree.Map[*subjectScopes] // by the subject's name
@@ -268,6 +269,7 @@ func (x *Index) setNamespace(name, workspace string) {
 		return // namespaces change often, but their workspace rarely
 	}
 	x.workspaceOf.Put(name, workspace)
+	x.placements.Add(1)
 	x.changes.Add(1)
 }
 
@@ -276,5 +278,6 @@ func (x *Index) dropNamespace(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.workspaceOf.Delete(name)
+	x.placements.Add(1)
 	x.changes.Add(1)
 }

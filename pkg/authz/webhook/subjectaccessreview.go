@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // The keys of a review's spec.extra that say where the request is decided, for which a SubjectAccessReview has no fields. A user's own
@@ -115,9 +115,5 @@ func read(text []byte) (answer, error) {
 		return answer{}, fmt.Errorf("the answer is no SubjectAccessReview of %s with a status", authorizationv1.SchemeGroupVersion)
 	}
 	s := review.Status
-	reason := s.Reason
-	if len(reason) > longestReason {
-		reason = strings.ToValidUTF8(reason[:longestReason], "")
-	}
-	return answer{allowed: s.Allowed && !s.Denied, denied: s.Denied, reason: reason}, nil
+	return answer{allowed: s.Allowed && !s.Denied, denied: s.Denied, reason: status.Clip(s.Reason, longestReason)}, nil
 }

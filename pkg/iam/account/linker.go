@@ -75,7 +75,8 @@ func (a *Linker) Resolve(ctx context.Context, e *idp.Entry, id *idp.Identity) (*
 		names = names[:1] // plan saw that it is the plain name
 	}
 	u, err = a.create(ctx, names, newAccount{
-		Link: iam.Link{Provider: e.Name, Subject: id.Subject}, displayName: id.DisplayName, email: id.Email, lang: id.Lang, called: id.Username})
+		Link: iam.Link{Provider: e.Name, Subject: id.Subject}, displayName: id.DisplayName, email: id.Email, lang: id.Lang,
+		upstreamName: id.Username})
 	if e.Mapping == idp.MapMixed && errors.Is(err, errNamesTaken) {
 		return nil, a.registration(e, id), nil // another request was faster
 	}
@@ -112,6 +113,9 @@ func (a *Linker) plan(e *idp.Entry, id *idp.Identity) (u *iam.User, r *iam.Regis
 		return nil, nil, false, fmt.Errorf("%w: more than one is, and none of them counts", iam.ErrNotLinked)
 	case !a.Synced():
 		return nil, nil, false, fmt.Errorf("%w: the users are not loaded", iam.ErrUnavailable)
+	}
+	if err := a.Users.Complete(); err != nil {
+		return nil, nil, false, err
 	}
 	switch e.Mapping {
 	case idp.MapAuto:
@@ -173,7 +177,7 @@ func (a *Linker) Register(ctx context.Context, r iam.Registration, name, email s
 	if err := a.reserve(ctx, &r, name); err != nil {
 		return nil, err
 	}
-	u, err := a.create(ctx, []string{name}, newAccount{Link: link, displayName: r.DisplayName, email: email, called: r.Username})
+	u, err := a.create(ctx, []string{name}, newAccount{Link: link, displayName: r.DisplayName, email: email, upstreamName: r.Username})
 	if errors.Is(err, errNamesTaken) {
 		a.release(ctx, &r, name) // not after other failures: the User may exist all the same
 		return nil, taken("name", name)
@@ -228,7 +232,9 @@ func (a *Linker) Vouched(ctx context.Context, e *idp.Entry, id *idp.Identity) (u
 // newAccount is the User to create.
 type newAccount struct {
 	iam.Link
-	displayName, email, lang, called string
+	displayName, email, lang string
+	// upstreamName is the name of the person at the provider.
+	upstreamName string
 }
 
 // errNamesTaken says that none of the names was free.

@@ -333,9 +333,9 @@ func TestVouchedIsTheUserWithTheGroupsOfTheIdentity(t *testing.T) {
 	}
 }
 
-// A linked user without a password has nothing to hash, and is active at once; any other user waits.
-func TestOnlyALinkedUserWithoutPasswordIsActiveAtOnce(t *testing.T) {
-	link := map[string]string{iamapi.AnnotationIdentityProviderPrefix + "corp": "s-1"}
+// A user whose password is hashed, and a linked one without a password, have nothing to hash, and are active at once; any other user waits.
+func TestWhoHasNothingToHashIsActiveAtOnce(t *testing.T) {
+	link, hash := map[string]string{iamapi.AnnotationIdentityProviderPrefix + "corp": "s-1"}, iamtest.Hash(t, iamtest.Password)
 	for _, tc := range []struct {
 		claim string
 		set   func(*iamapi.User)
@@ -343,6 +343,7 @@ func TestOnlyALinkedUserWithoutPasswordIsActiveAtOnce(t *testing.T) {
 	}{
 		{"Linked", func(u *iamapi.User) { u.Annotations, u.Spec.Password = link, "" }, iamapi.UserActive},
 		{"NotLinked", func(u *iamapi.User) { u.Spec.Password = "" }, iamapi.UserPending},
+		{"WithAHash", func(u *iamapi.User) { u.Spec.Password = hash }, iamapi.UserActive},
 		{"WithAPasswordInClearText", func(u *iamapi.User) { u.Annotations, u.Spec.Password = link, "Secret-123" }, iamapi.UserPending},
 	} {
 		users := iam.NewUserIndex()
@@ -360,6 +361,10 @@ func TestOnlyALinkedUserWithoutPasswordIsActiveAtOnce(t *testing.T) {
 	}))
 	if u := users.ByName("jane"); u.State != iamapi.UserDisabled {
 		t.Errorf("a disabled user is %q", u.State)
+	}
+	users.Set(iamtest.User("jane", iamtest.WithPassword(hash), iamtest.WithState(iamapi.UserDisabled)))
+	if u := users.ByName("jane"); u.State != iamapi.UserDisabled {
+		t.Errorf("a disabled user with a password is %q", u.State)
 	}
 }
 
@@ -418,5 +423,18 @@ func BenchmarkLinked(b *testing.B) {
 		if a.Linked("corp", "s-5000") == nil {
 			b.Fatal("not found")
 		}
+	}
+}
+
+// An identity whose User is not known at this replica is not told that it has none.
+func TestAnIdentityIsNotLinkedOnlyWhereAllUsersAreKnown(t *testing.T) {
+	a := accounts(iamtest.NewUserAPI())
+	unknown := errors.New("the watch is broken")
+	a.Users.CompleteBy(func() error { return unknown })
+	for _, want := range []error{iam.ErrUnavailable, iam.ErrNotLinked} {
+		if _, err := a.Vouched(t.Context(), provider(idp.MapLookup), jane()); !errors.Is(err, want) || apierrors.IsServiceUnavailable(err) == (unknown == nil) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+		unknown = nil
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
-	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/status"
 )
@@ -78,15 +77,15 @@ func readable(username string, n int) string {
 // object returns the User to create: it has the link, and nothing that gives rights.
 func (w newAccount) object(a *Linker, name string) *v1beta1.User {
 	display := w.displayName
-	if display == "" && w.called != name {
-		display = w.called // what the name was made of
+	if display == "" && w.upstreamName != name {
+		display = w.upstreamName // what the name was made of
 	}
 	u := &v1beta1.User{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: "User"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
 			v1beta1.AnnotationIdentityProviderPrefix + w.Provider: w.Subject,
 		}},
-		Spec: v1beta1.UserSpec{DisplayName: iam.Truncate(display, maxDisplayName)},
+		Spec: v1beta1.UserSpec{DisplayName: status.Clip(display, maxDisplayName)},
 	}
 	if validEmail(w.email) && !a.Users.EmailTaken(w.email) {
 		u.Spec.Email = w.email

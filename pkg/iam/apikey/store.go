@@ -62,6 +62,8 @@ type Store struct {
 	Users *iam.UserIndex
 	// MaxAge is the longest life of a key.
 	MaxAge time.Duration
+	// Complete returns why the cluster may have keys that the store was not told of, and nil while it has none; nil itself for never.
+	Complete func() error
 	// Synced reports whether all users are loaded; nil for always.
 	Synced func() bool
 	Now    func() time.Time
@@ -141,20 +143,25 @@ func (k *Store) drop(name string) *keyRecord {
 	return r
 }
 
-// Authenticate returns the user of a key. Its error is ErrKey. A key that another replica has just created may be unknown for a moment.
+// Authenticate returns the user of a key. Its errors are ErrKey, and ErrUnavailable where the key or its user may only not be known yet. A
+// key that another replica has just created may be unknown for a moment.
 func (k *Store) Authenticate(key token.APIKey) (user.Info, error) {
-	k.mu.RLock()
-	r := k.byName[key.Name]
-	k.mu.RUnlock()
+	r, err := k.find(key.Name)
+	if err != nil {
+		return nil, err
+	}
 	if r == nil || subtle.ConstantTimeCompare(r.hash, key.Hash[:]) != 1 {
 		return nil, iam.ErrKey
 	}
 	now := k.Now()
-	u := k.Users.ByName(r.User)
-	switch {
-	case !now.Before(r.Expires):
+	if !now.Before(r.Expires) {
 		return nil, fmt.Errorf("%w: it has expired", iam.ErrKey)
-	case u == nil || u.UID != r.UserUID:
+	}
+	u, err := k.Users.Lookup(r.User, r.UserUID)
+	switch {
+	case err != nil:
+		return nil, err
+	case u == nil:
 		return nil, fmt.Errorf("%w: its user is gone", iam.ErrKey)
 	}
 	if why := u.RefusalReason(); why != "" {
@@ -164,6 +171,23 @@ func (k *Store) Authenticate(key token.APIKey) (user.Info, error) {
 		r.used.Store(t)
 	}
 	return r.info(u), nil
+}
+
+// find returns the key of a name, nil if there is none.
+func (k *Store) find(name string) (*keyRecord, error) {
+	known := func() *keyRecord {
+		k.mu.RLock()
+		defer k.mu.RUnlock()
+		return k.byName[name]
+	}
+	r := known()
+	if r != nil || k.Complete == nil {
+		return r, nil
+	}
+	if err := k.Complete(); err != nil {
+		return nil, fmt.Errorf("%w: not all API keys are known: %w", iam.ErrUnavailable, err)
+	}
+	return known(), nil // it may have come before the last of them
 }
 
 // info returns the key's user, marked as one with an API key.

@@ -8,11 +8,15 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
+	"kapis.dev/ks-apiserver/pkg/redaction"
+	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -266,5 +270,41 @@ func BenchmarkAuthenticateAPIKey(b *testing.B) {
 		if _, err := k.all[0].Authenticate(key); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// A replica that has just started, or whose caches are not up to date, does not say of a key that it does not exist, nor that its user is gone: it says
+// that it can't tell. It lets nobody in by that, and refuses what it knows to be wrong.
+func TestAKeyIsUnknownOnlyWhereAllKeysAndUsersAreKnown(t *testing.T) {
+	k := newKeyring(t)
+	_, key := k.make(t, "alice")
+	keys, users := errors.New("list apikeys: not complete yet"), errors.New("list users: not complete yet")
+	started := &Store{API: k.api, Users: iam.NewUserIndex(), MaxAge: time.Hour, Now: k.clock.Now, Complete: func() error { return keys }}
+	started.Users.CompleteBy(func() error { return users })
+	want := func(what string, key token.APIKey, want error) {
+		t.Helper()
+		_, err := started.Authenticate(key)
+		if !errors.Is(err, want) || apierrors.IsServiceUnavailable(err) != errors.Is(want, iam.ErrUnavailable) || (err == nil) != (want == nil) {
+			t.Errorf("%s: got %v, want %v", what, err, want)
+		}
+	}
+	want("neither keys nor users are known", key, iam.ErrUnavailable)
+	k.api.Follow(started)
+	started.Set(&store.Object{Name: key.Name, Raw: redaction.Bytes(k.api.Stored[key.Name])})
+	want("the key is known, and its user not", key, iam.ErrUnavailable)
+	other := key
+	other.Hash[0] ^= 1
+	want("another secret", other, iam.ErrKey)
+	started.Users.Set(iamtest.User("alice"))
+	want("both are known", key, nil)
+	other.Name = "unknown"
+	want("another key", other, iam.ErrUnavailable)
+	if keys = nil; true {
+		want("another key, and all are known", other, iam.ErrKey)
+	}
+	started.Users.Set(iamtest.User("alice", func(u *iamapi.User) { u.UID = "uid-of-another" }))
+	want("the user was made again, or not yet", key, iam.ErrUnavailable)
+	if users = nil; true {
+		want("the user was made again", key, iam.ErrKey)
 	}
 }

@@ -215,6 +215,9 @@ func (f *Store) FinishLogin(ctx context.Context, sealed string, response []byte)
 	}
 	u, c, err := f.check(b.Session, parsed)
 	if err != nil {
+		if unknown := f.complete(); unknown != nil { // the passkey, or its user, may only not be known here
+			return nil, unknown
+		}
 		return nil, fmt.Errorf("%w: %w", iam.ErrCredentials, err)
 	}
 	copied := false
@@ -229,6 +232,16 @@ func (f *Store) FinishLogin(ctx context.Context, sealed string, response []byte)
 		return nil, errCopied
 	}
 	return u, nil
+}
+
+// complete returns an ErrUnavailable while factors or users may exist that are not known here.
+func (f *Store) complete() error {
+	if f.Known != nil {
+		if err := f.Known(); err != nil {
+			return fmt.Errorf("%w: second factors are not loaded yet: %w", iam.ErrUnavailable, err)
+		}
+	}
+	return f.Users.Complete()
 }
 
 // check verifies an answer with the stored credential.

@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -188,5 +189,21 @@ func TestAnAnswerSentTwiceIsNoCopy(t *testing.T) {
 		iamtest.Want(t, err, nil)
 		_, err = s.all[0].FinishLogin(t.Context(), sealed, answer)
 		iamtest.Want(t, err, iam.ErrCredentials)
+	}
+}
+
+// A passkey that is not known at this replica, or whose user is not, may be good.
+func TestAPasskeyIsUnknownOnlyWhereAllFactorsAndUsersAreKnown(t *testing.T) {
+	s, d := newSafe(t), iamtest.NewDevice(t)
+	iamtest.Want(t, addTo(t, d, s), nil)
+	started := &Store{API: s.api, Users: s.users, Keys: s.all[0].Keys, Passkeys: s.all[0].Passkeys, Now: s.clock.Now}
+	unknown := errors.New("list factors: not complete yet")
+	started.Known = func() error { return unknown }
+	for _, want := range []error{iam.ErrUnavailable, iam.ErrCredentials} {
+		options, sealed, err := started.BeginLogin(nil)
+		iamtest.Want(t, err, nil)
+		_, err = started.FinishLogin(t.Context(), sealed, d.Get(t, options))
+		iamtest.Want(t, err, want)
+		unknown = nil
 	}
 }

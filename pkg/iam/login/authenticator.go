@@ -12,6 +12,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/audit"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/account"
 	"kapis.dev/ks-apiserver/pkg/iam/factor"
@@ -78,6 +79,12 @@ func (e *Authenticator) Password(ctx context.Context, a Attempt) (*iam.AuthnResu
 	began := e.now()
 	p, err := e.password(ctx, a)
 	e.pause(ctx, began, err)
+	if a.Provider == "" && errors.Is(err, iam.ErrCredentials) {
+		// The user, or the new password, may only not be known here. Nobody is told the one from the other by it (S50).
+		if err := e.Passwords.Users.Complete(); err != nil {
+			return nil, err
+		}
+	}
 	return p, err
 }
 
@@ -117,8 +124,8 @@ func (e *Authenticator) password(ctx context.Context, a Attempt) (*iam.AuthnResu
 	return p, nil
 }
 
-// folded returns the name that a directory may take a typed name for: directories ignore case, accents, width, blanks around and
-// invisible characters (RFC 4518, 2). Otherwise each spelling of a name would have tries of its own.
+// folded returns a name as directories compare it: without case, accents, width, surrounding blanks and invisible characters (RFC 4518, 2).
+// Otherwise each spelling of one name would have tries of its own.
 func folded(login string) string {
 	s := strings.Map(func(r rune) rune {
 		switch {
@@ -140,11 +147,24 @@ func guessed(u *iam.User, local bool) *iam.User {
 	return u
 }
 
+// entry returns an enabled provider.
+func (e *Authenticator) entry(name string) (*idp.Entry, error) {
+	synced := e.Directory.Synced() // before the read: what arrives after it may be there already
+	entry := e.Directory.Entry(name)
+	switch {
+	case entry == nil && !synced:
+		return nil, fmt.Errorf("%w: the configuration of %q is not read yet", idp.ErrUnavailable, name)
+	case entry == nil || entry.Disabled:
+		return nil, fmt.Errorf("%w: %q", iam.ErrUnknownProvider, name)
+	}
+	return entry, nil
+}
+
 // provider returns a provider that checks passwords.
 func (e *Authenticator) provider(name string) (*idp.Entry, idp.Password, error) {
-	entry := e.Directory.Entry(name)
-	if entry == nil || entry.Disabled {
-		return nil, nil, fmt.Errorf("%w: %q", iam.ErrUnknownProvider, name)
+	entry, err := e.entry(name)
+	if err != nil {
+		return nil, nil, err
 	}
 	if entry.Provider == nil {
 		return nil, nil, fmt.Errorf("%w: the configuration of %q is wrong", idp.ErrUnavailable, name)
@@ -206,7 +226,7 @@ func (e *Authenticator) link(ctx context.Context, entry *idp.Entry, id *idp.Iden
 	return p, nil
 }
 
-// second marks a result that needs a second factor. Until factors are loaded, no login succeeds without one.
+// second marks a result as pending if it needs a second factor. Until factors are loaded, no login of a User succeeds.
 func (e *Authenticator) second(p *iam.AuthnResult) (*iam.AuthnResult, error) {
 	switch {
 	case e.Factors == nil || e.Policy == FactorOff:
@@ -223,8 +243,11 @@ func (e *Authenticator) second(p *iam.AuthnResult) (*iam.AuthnResult, error) {
 
 // Identity is a login by a redirect provider or an authenticating proxy. Its errors are those of Password.
 func (e *Authenticator) Identity(ctx context.Context, provider string, id *idp.Identity, o iam.Origin) (*iam.AuthnResult, error) {
-	entry := e.Directory.Entry(provider)
-	if entry == nil || entry.Disabled || id == nil || id.Subject == "" {
+	entry, err := e.entry(provider)
+	if err != nil {
+		return nil, err
+	}
+	if id == nil || id.Subject == "" {
 		return nil, fmt.Errorf("%w: %q", iam.ErrUnknownProvider, provider)
 	}
 	note(ctx, nil, "provider", provider)
@@ -298,8 +321,11 @@ func (e *Authenticator) complete(ctx context.Context, p *iam.AuthnResult, o iam.
 		return iam.ErrCredentials
 	}
 	note(ctx, p.User, methodSecondFactor, p.Provider)
-	u := e.Passwords.Users.ByName(p.User.Name)
-	if u == nil || u.UID != p.User.UID || u.Credential() != p.User.Credential() || u.Deleting {
+	u, err := e.Passwords.Users.Lookup(p.User.Name, p.User.UID)
+	if err != nil {
+		return err
+	}
+	if u == nil || u.Credential() != p.User.Credential() || u.Deleting {
 		return iam.ErrCredentials
 	}
 	if err := e.Passwords.State(u); err != nil {
@@ -349,7 +375,7 @@ func (e *Authenticator) settle(ctx context.Context, try *lockout.Attempt, p *iam
 	}
 	switch {
 	case err == nil && try.User == nil:
-		try.Cancel() // the provider accepted a name that no User has
+		try.Cancel() // the provider accepted a name without a User
 	case err == nil && p.User != nil && p.User.UID != try.User.UID:
 		try.Cancel() // the name of another user; the failures of the named user are not cleared
 	case err == nil && p.User != nil:
@@ -387,10 +413,36 @@ func Pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// record records a login of a known user, and says in the event of the request who logs in, how.
+// record records a login, or a failed attempt, of a known user, also in the audit event of the request.
 func (e *Authenticator) record(ctx context.Context, u *iam.User, method, provider string, o iam.Origin, err error) {
 	note(ctx, u, method, provider)
 	if e.Records != nil && u != nil {
 		e.Records.Add(u, iamv1beta1.LoginToken, provider, o, err)
 	}
+}
+
+// methodSecondFactor is how a pending login is completed.
+const methodSecondFactor = "second-factor"
+
+// note writes into the audit event of the request who logs in. Names without a user are left out, since people type passwords there by
+// mistake.
+func note(ctx context.Context, u *iam.User, method, provider string) {
+	event := audit.From(ctx)
+	if event == nil {
+		return
+	}
+	event.SetLogin(audit.VerbLogin, method, provider)
+	if u == nil {
+		event.SetUser("", "")
+		return
+	}
+	event.SetUser(u.Name, u.UID)
+}
+
+// passwordMethod is how a password is checked: here, or by a provider.
+func passwordMethod(provider string) string {
+	if provider == "" {
+		return "password"
+	}
+	return "provider"
 }

@@ -9,10 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/kubernetes/fake"
+
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/factor"
 	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
 	"kapis.dev/ks-apiserver/pkg/iam/login"
+	"kapis.dev/ks-apiserver/pkg/idp"
 )
 
 // S50: a client without the right password gets one and the same error, at the price of one comparison each.
@@ -143,5 +147,51 @@ func TestAClientThatLeavesHoldsUpNobody(t *testing.T) {
 	d.settle(t)
 	for i := range 2 * tries { // none of the tries is used up
 		iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, fmt.Sprintf("192.0.2.%d", i)), nil)
+	}
+}
+
+// While users are not known in full, the name or the password may be right that is not known here: nobody is told that they are wrong, nor by the answer
+// which names exist (S50). A guess counts all the same, and who is known logs in.
+func TestAPasswordIsWrongOnlyWhereAllUsersAreKnown(t *testing.T) {
+	d := newDoors(t, 1)
+	unknown := errors.New("list users: not complete yet")
+	d.all[0].Passwords.Users.CompleteBy(func() error { return unknown })
+	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), nil)
+	iamtest.Want(t, d.try(t, 0, "nobody", iamtest.Password, home), iam.ErrUnavailable)
+	for range tries {
+		err := d.try(t, 0, "alice", "Wrong-123", enemy)
+		iamtest.Want(t, err, iam.ErrUnavailable)
+		if errors.Is(err, iam.ErrCredentials) {
+			t.Errorf("it tells: %v", err)
+		}
+	}
+	iamtest.Want(t, d.try(t, 0, "alice", "Wrong-123", enemy), iam.ErrLimited)
+	unknown = nil
+	iamtest.Want(t, d.try(t, 0, "nobody", iamtest.Password, home), iam.ErrCredentials)
+}
+
+// A provider that is not known yet is one that can't be asked now.
+func TestAProviderThatIsNotKnownYetIsNotUnknown(t *testing.T) {
+	d := newDoors(t, 1)
+	e := d.all[0]
+	e.Directory = idp.NewDirectory(idp.DirectoryOptions{Secrets: fake.NewClientset().CoreV1().Secrets("kubesphere-system")})
+	_, err := e.Password(t.Context(), login.Attempt{Login: "alice", Password: iamtest.Password, Provider: "ldap"})
+	iamtest.Want(t, err, idp.ErrUnavailable)
+	_, err = e.Identity(t.Context(), "github", &idp.Identity{Subject: "1"}, iam.Origin{})
+	iamtest.Want(t, err, idp.ErrUnavailable)
+}
+
+// The second step of a login does not fail because its user is not known at this replica yet.
+func TestTheSecondFactorOfAUserWhoIsNotKnownYetCanNotBeTold(t *testing.T) {
+	d := newDoors(t, 1)
+	e := d.all[0]
+	alice := e.Passwords.Users.ByName("alice")
+	e.Factors = &factor.Store{}
+	unknown := errors.New("list users: not complete yet")
+	e.Passwords.Users.CompleteBy(func() error { return unknown })
+	e.Passwords.Users.Delete("", "alice")
+	for _, want := range []error{iam.ErrUnavailable, iam.ErrCredentials} {
+		iamtest.Want(t, e.SecondFactor(t.Context(), &iam.AuthnResult{User: alice, Pending: true}, "123456", iam.Origin{Source: home}), want)
+		unknown = nil
 	}
 }

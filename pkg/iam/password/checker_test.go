@@ -55,7 +55,7 @@ func TestPasswordTellsNothingToWhoHasNotTheRightOne(t *testing.T) {
 		"no such e-mail":        {"nobody@example.com", iamtest.Password, iam.ErrCredentials},
 		"disabled, right":       {"disabled", iamtest.Password, iam.ErrSuspended},
 		"disabled, wrong":       {"disabled", "wrong", iam.ErrCredentials},
-		"pending, right":        {"pending", iamtest.Password, iam.ErrSuspended},
+		"new, right":            {"pending", iamtest.Password, nil}, // the state Active has not arrived yet
 		"locked, right":         {"locked", iamtest.Password, iam.ErrLimited},
 		"locked, wrong":         {"locked", "wrong", iam.ErrCredentials},
 		"clear text in store":   {"clear", iamtest.Password, iam.ErrCredentials},

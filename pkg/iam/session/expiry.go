@@ -68,7 +68,7 @@ func (s *index) endOf(r *cached, now time.Time, synced bool) string {
 	switch {
 	case r.bound() && s.byName[r.Parent] == nil && (prefixOf(r.Parent) == "" || s.Prefix != nil && prefixOf(r.Parent) == s.Prefix()):
 		return "browser logged out"
-	case r.Provider != "" && s.Enabled != nil && !s.Enabled(r.Provider):
+	case !s.enabled(r.Provider):
 		return "provider disabled"
 	case r.self != nil && r.Registration != nil:
 		return ""

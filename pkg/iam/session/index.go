@@ -24,8 +24,8 @@ const maxClient = 1024
 type tombstone struct {
 	uid   types.UID
 	until time.Time
-	// asks is the UID of the user whose other sessions need the object's upstream token, "" for none; since is when this replica
-	// learned of it.
+	// asks is the UID of the user whose other sessions need the upstream token in the object, "" for none. since is when this replica
+	// learned of the tombstone.
 	asks  string
 	since time.Time
 }
@@ -38,7 +38,7 @@ type index struct {
 	byName map[string]*cached
 	byUser map[string][]position         // UID of the user -> the user's sessions, the oldest first
 	gone   *recent.Map[string, struct{}] // ended: never accepted again
-	// pending are sessions that ended here and whose objects have still to be deleted; wanted wakes Run for them.
+	// pending are ended sessions whose objects are not deleted yet; wanted wakes Run, which deletes them.
 	pending map[string]deletion
 	wanted  chan struct{}
 	// tombstones are objects of ended sessions that keep their names from being used again.
@@ -100,27 +100,35 @@ func (s *index) Delete(_, name string) {
 	delete(s.tombstones, name)
 }
 
-// synced reports whether all kinds are loaded whose missing objects end sessions.
+// synced reports whether all kinds are loaded whose absence of an object ends sessions.
 func (s *index) synced() bool { return s.Synced == nil || s.Synced() }
+
+// enabled reports whether the sessions of an identity provider count; "" is that of local passwords.
+func (s *index) enabled(provider string) bool {
+	return provider == "" || s.Enabled == nil || s.Enabled(provider)
+}
+
+// missing returns the error for a session that lacks something: it is over, unless that may only not be known yet.
+func missing(what string, synced bool) error {
+	if !synced {
+		return fmt.Errorf("%w: its %s is not known yet", iam.ErrUnavailable, what)
+	}
+	return fmt.Errorf("%w: its %s is gone, disabled or another", iam.ErrOver, what)
+}
 
 // userOf returns the user of a session, unless a change of the user has ended the session.
 func (s *index) userOf(r *cached) (*iam.User, error) {
 	if r.self != nil {
 		if r.Registration == nil && (s.ClientCredential == nil || s.ClientCredential(r.Client) != r.credential || r.credential == "") {
-			if !s.synced() {
-				return nil, fmt.Errorf("%w: its client is not known yet", iam.ErrUnavailable)
-			}
-			return nil, fmt.Errorf("%w: its client is gone, or has another secret", iam.ErrOver)
+			return nil, missing("client", s.synced())
 		}
 		return r.self, nil
 	}
-	u := s.Users.ByName(r.User)
-	switch {
-	case u == nil:
-		return nil, fmt.Errorf("%w: its user is gone", iam.ErrOver)
-	case u.UID != r.UserUID:
-		return nil, fmt.Errorf("%w: its user is gone, another has the name", iam.ErrOver)
-	case r.outdated(u):
+	u, err := s.Users.Lookup(r.User, r.UserUID)
+	if u == nil {
+		return nil, cmp.Or(err, missing("user", s.synced()))
+	}
+	if r.outdated(u) {
 		return nil, fmt.Errorf("%w: the password was changed", iam.ErrOver)
 	}
 	if why := u.RefusalReason(); why != "" {
@@ -152,7 +160,7 @@ func (s *index) put(r *cached) *cached {
 	}
 	fed := r.until.IsZero()
 	if r.older(old) && (!fed || !old.until.IsZero()) {
-		return old // the feed lags the state that was written or read here
+		return old // the feed lags behind what was written or read here
 	}
 	next := *r // older than what the feed has brought before, where a backup of etcd was restored
 	next.seen = old.seen

@@ -231,3 +231,17 @@ func TestOlderSessionIsAsGoodAsBefore(t *testing.T) {
 		t.Error("refused")
 	}
 }
+
+// While users are not known in full, nobody is told that the User of a registration does not exist.
+func TestARegistrationIsNotOverWhileUsersAreNotKnownInFull(t *testing.T) {
+	unknown := errors.New("not complete yet")
+	_, r := newReplicas(t, 1, nil)
+	r[0].users.CompleteBy(func() error { return unknown })
+	_, refresh := register(t, r[0])
+	for _, want := range []error{iam.ErrUnavailable, iam.ErrRefresh} {
+		if _, _, _, err := r[0].Refresh(t.Context(), "kubesphere", refresh, admit); !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+		unknown = nil
+	}
+}

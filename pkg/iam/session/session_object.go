@@ -14,6 +14,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -69,9 +70,9 @@ func (s *opener) object(l *Login, o holder, now time.Time) (*v1alpha1.Session, e
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Session"},
 		ObjectMeta: metav1.ObjectMeta{Name: l.Name},
 		Spec: v1alpha1.SessionSpec{
-			User: o.name, UserUID: types.UID(o.uid), Client: l.Client, Provider: l.Provider, Subject: iam.Truncate(l.Subject, maxIdentity),
+			User: o.name, UserUID: types.UID(o.uid), Client: l.Client, Provider: l.Provider, Subject: status.Clip(l.Subject, maxIdentity),
 			Parent: l.Parent, Scopes: l.Scopes, AuthenticatedAt: at, Methods: l.Methods, Credential: o.credential,
-			Source: iam.Truncate(l.Source, maxText), UserAgent: iam.Truncate(l.UserAgent, maxText),
+			Source: status.Clip(l.Source, maxText), UserAgent: status.Clip(l.UserAgent, maxText),
 			CreatedAt: t, ExpiresAt: metav1.NewTime(now.Add(s.life(l))),
 		},
 		Groups:     boundedGroups(o.name, l.Groups),
@@ -81,9 +82,8 @@ func (s *opener) object(l *Login, o holder, now time.Time) (*v1alpha1.Session, e
 		if r.Provider == "" || r.Subject == "" || len(r.Subject) > maxIdentity {
 			return nil, errors.New("a registration needs a provider, and a subject of at most 1024 bytes")
 		}
-		out.Spec.Registration = &v1alpha1.Registration{Provider: r.Provider, Subject: r.Subject,
-			Username: iam.Truncate(r.Username, maxIdentity), Email: iam.Truncate(r.Email,
-				maxIdentity), DisplayName: iam.Truncate(r.DisplayName, maxIdentity)}
+		out.Spec.Registration = &v1alpha1.Registration{Provider: r.Provider, Subject: r.Subject, Email: status.Clip(r.Email, maxIdentity),
+			Username: status.Clip(r.Username, maxIdentity), DisplayName: status.Clip(r.DisplayName, maxIdentity)}
 		out.Spec.Provider, out.Spec.Subject = r.Provider, r.Subject
 	}
 	return out, s.seal(out, l.Hint, l.Refresh, now)

@@ -25,9 +25,8 @@ const (
 	// lookTimeout and lookAtOnce bound the reads of sessions that this replica has not seen. A busy control plane answers after
 	// seconds, and a login at another replica would count here only after its feed has brought it; where nothing answers, the queue
 	// bounds who waits.
-	lookTimeout = 10 * time.Second
-	lookAtOnce  = 8
-	lookQueue   = 1024
+	lookTimeout           = 10 * time.Second
+	lookAtOnce, lookQueue = 8, 1024
 	// goneSize is how many names of ended sessions are remembered.
 	goneSize = 32 << 10
 )
@@ -39,7 +38,7 @@ type Options struct {
 	Keys  token.KeySource
 	// Prefix returns the prefix of new sessions' names, which names their backend; nil for none.
 	Prefix func() string
-	// Enabled reports whether an identity provider is enabled; nil for always. It is asked at each request.
+	// Enabled reports whether an identity provider is known and enabled; nil for always. It is asked at each request.
 	Enabled func(provider string) bool
 	// Linked returns the User of an identity that had none at the login; nil for none.
 	Linked func(provider, subject string) *iam.User
@@ -63,7 +62,7 @@ type Options struct {
 	// Now is the clock.
 	Now func() time.Time
 	// Synced reports whether users, sessions, OAuth clients and identity providers are all loaded; nil for always. Before that, no
-	// session ends because something is missing.
+	// session ends because something is missing: it can't be told whether it is over.
 	Synced func() bool
 	// Metrics registers the metrics of sessions; nil for none.
 	Metrics prometheus.Registerer
@@ -181,8 +180,10 @@ func (s *reader) validate(ctx context.Context, r *cached) (*iam.User, error) {
 		return nil, fmt.Errorf("%w: it was not begun", iam.ErrOver)
 	case !s.Now().Before(r.Expires.Add(s.Skew)):
 		return nil, fmt.Errorf("%w: it has expired", iam.ErrOver)
-	case r.Provider != "" && s.Enabled != nil && !s.Enabled(r.Provider):
-		return nil, fmt.Errorf("%w: its identity provider is disabled or gone", iam.ErrOver)
+	case !s.enabled(r.Provider):
+		if synced := s.synced(); !s.enabled(r.Provider) { // it may have been loaded just before the rest was
+			return nil, missing("identity provider", synced)
+		}
 	}
 	if r.bound() {
 		if _, err := s.find(ctx, r.Parent); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/iam"
@@ -140,7 +141,7 @@ func TestChangeOfTheUserEndsHisSessions(t *testing.T) {
 		"locked by guessing": {func(r *replica) {
 			r.users.Set(iamtest.User("alice", iamtest.WithPassword(h), iamtest.WithState(iamapi.UserAuthLimitExceeded)))
 		}, true, false},
-		"pending for a moment": {func(r *replica) { r.users.Set(iamtest.User("alice", iamtest.WithPassword(h), iamtest.WithState(""))) }, false, false},
+		"pending for a moment": {func(r *replica) { r.users.Set(iamtest.User("alice", iamtest.WithPassword(h), iamtest.WithState(""))) }, true, false},
 		"e-mail changed": {func(r *replica) {
 			r.users.Set(iamtest.User("alice", iamtest.WithPassword(h), func(u *iamapi.User) { u.Spec.Email = "x@example.com" }))
 		}, true, false},
@@ -313,6 +314,22 @@ func TestSingleLoginEndsTheOthers(t *testing.T) {
 	r[1].Sweep(t.Context())
 	if a.size() != 2 {
 		t.Errorf("%d objects", a.size())
+	}
+}
+
+// A replica that has just started may know a session before its user: nobody is logged out by that.
+func TestAUserWhoIsNotKnownYetIsNotGone(t *testing.T) {
+	synced := false
+	_, r := newReplicas(t, 1, func(o *Options) { o.Synced = func() bool { return synced } })
+	tellUsers(iamtest.User("ann", iamtest.WithPassword(iamtest.Hash(t, iamtest.Password))), r...)
+	ann, _ := login(t, r[0], "ann")
+	r[0].users.OnChange(func(_, _ *iam.User) {}) // as after a restart: there is no event for it
+	r[0].users.Delete("", "ann")
+	for _, want := range []error{iam.ErrUnavailable, iam.ErrOver} {
+		if _, err := r[0].Authenticate(t.Context(), access(ann)); !errors.Is(err, want) || apierrors.IsServiceUnavailable(err) == synced {
+			t.Errorf("all is known: %v: got %v, want %v", synced, err, want)
+		}
+		synced = true
 	}
 }
 
@@ -497,5 +514,62 @@ func TestCallersCarryTheirSession(t *testing.T) {
 	}
 	if Of(r[0].users.ByName("alice").Info()) != nil {
 		t.Error("a user has come with a session")
+	}
+}
+
+// Users may be known no longer in full, and a user who was made again may only not be known here: no session ends by that. Without them being known,
+// nobody is let in either.
+func TestNoSessionEndsWhileUsersAreNotKnownInFull(t *testing.T) {
+	unknown := errors.New("the watch is broken")
+	_, r := newReplicas(t, 1, nil)
+	r[0].users.CompleteBy(func() error { return unknown })
+	r[0].users.OnChange(func(_, _ *iam.User) {})
+	h := iamtest.Hash(t, iamtest.Password)
+	for name, change := range map[string]func(){
+		"Gone":      func() { r[0].users.Delete("", "ann") },
+		"MadeAgain": func() { tellUsers(iamtest.User("ann", func(u *iamapi.User) { u.UID = "uid-of-another" }), r...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			unknown = errors.New("the watch is broken")
+			tellUsers(iamtest.User("ann", iamtest.WithPassword(h)), r...)
+			ann, refresh := login(t, r[0], "ann")
+			if !r[0].alive(t, ann) {
+				t.Fatal("who is known is not let in")
+			}
+			change()
+			for _, want := range []error{iam.ErrUnavailable, iam.ErrOver} {
+				if _, err := r[0].Authenticate(t.Context(), access(ann)); !errors.Is(err, want) || apierrors.IsServiceUnavailable(err) == (unknown == nil) {
+					t.Errorf("all is known: %v: got %v, want %v", unknown == nil, err, want)
+				}
+				_, _, _, err := r[0].Refresh(t.Context(), "kubesphere", refresh, admit)
+				if errors.Is(err, iam.ErrRefresh) == errors.Is(err, iam.ErrUnavailable) || errors.Is(err, iam.ErrRefresh) != (unknown == nil) {
+					t.Errorf("all is known: %v: a refresh: %v", unknown == nil, err)
+				}
+				unknown = nil
+			}
+		})
+	}
+}
+
+// S12: until identity providers are read, one that is not known may be one that is disabled: its users are neither let in nor logged out.
+func TestAProviderThatIsNotKnownYetIsNeitherDisabledNorEnabled(t *testing.T) {
+	synced, enabled := false, false
+	_, r := newReplicas(t, 1, func(o *Options) {
+		o.Synced, o.Enabled = func() bool { return synced }, func(provider string) bool { return provider == "corp" && enabled }
+	})
+	tellUsers(iamtest.User("ann", iamtest.WithPassword(iamtest.Hash(t, iamtest.Password))), r...)
+	s, _, err := r[0].Open(t.Context(), Login{AuthnResult: iam.AuthnResult{User: r[0].users.ByName("ann"), Provider: "corp"}, Client: "kubesphere"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r[0].Authenticate(t.Context(), access(s)); !errors.Is(err, iam.ErrUnavailable) {
+		t.Errorf("before they are read: %v", err)
+	}
+	synced = true
+	if _, err := r[0].Authenticate(t.Context(), access(s)); !errors.Is(err, iam.ErrOver) || errors.Is(err, iam.ErrUnavailable) {
+		t.Errorf("of one that is gone: %v", err)
+	}
+	if enabled = true; !r[0].alive(t, s) {
+		t.Error("of one that is enabled, it is refused")
 	}
 }

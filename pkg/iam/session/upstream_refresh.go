@@ -13,6 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 const (
@@ -124,7 +125,7 @@ func (s *rotation) Renew(ctx context.Context, name string, p *iam.AuthnResult) (
 	if p.Provider != "" {
 		err := s.change(ctx, name, func(o *v1alpha1.Session) error {
 			if o.Spec.Client != "" || o.Phase != "" || p.User == nil || string(o.Spec.UserUID) != p.User.UID ||
-				o.Spec.Provider != p.Provider || o.Spec.Subject != iam.Truncate(p.Subject, maxIdentity) {
+				o.Spec.Provider != p.Provider || o.Spec.Subject != status.Clip(p.Subject, maxIdentity) {
 				return fmt.Errorf("renew the session of a browser: %w: it is of another login", iam.ErrOver)
 			}
 			now := s.Now()

@@ -8,7 +8,7 @@ import (
 )
 
 // Directory returns a directory with these entries as if the configuration file had them. An entry needs a name; by default its type is
-// "Test", and its mapping manual. The directory watches no Secrets, so that it is not synced.
+// "Test", and its mapping manual. The directory watches no Secrets: it is complete.
 func Directory(t testing.TB, entries ...*idp.Entry) *idp.Directory {
 	t.Helper()
 	by, types := map[string]*idp.Entry{}, map[string]idp.Type{}

@@ -17,6 +17,7 @@ import (
 	"github.com/go-ldap/ldap/v3"
 
 	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // TypeName is the name of the type in configurations.
@@ -213,11 +214,7 @@ func explain(attempt string, err error) string {
 	case ldap.IsErrorWithCode(err, ldap.LDAPResultReferral):
 		hint = "; referrals are not followed: set host to a server that has the entries itself"
 	}
-	text := strings.ToValidUTF8(err.Error(), "?")
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "..."
-	}
-	return attempt + ": " + text + hint
+	return attempt + ": " + status.Excerpt(strings.ToValidUTF8(err.Error(), "?"), maxText) + hint
 }
 
 // search makes one search.

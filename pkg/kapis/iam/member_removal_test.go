@@ -14,7 +14,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/removal"
 	"kapis.dev/ks-apiserver/pkg/request"
-	"kapis.dev/ks-apiserver/pkg/store"
 )
 
 // estate has a workspace with two namespaces and a group, another workspace, and eve, who has something everywhere.
@@ -153,25 +152,45 @@ func TestS67ARemovalIsAuthorizedWholeBeforeItIsBegun(t *testing.T) {
 		"TheWorkspacesOwn": {func(w *world) { w.forbidden["delete workspacerolebindings eve-demo-regular"] = true },
 			[]string{"workspacerolebindings eve-demo-regular"}},
 		"TheGuardOfAGroup": {func(w *world) { w.forbidden["update groupbindings many"] = true }, []string{"groupbindings many"}},
-		"ByTheUserHimself": {func(w *world) {
-			w.users.Set(&store.Object{Name: "eve", Raw: []byte(`{"metadata":{"name":"eve","uid":"u"},"spec":{"groups":["devs2"]}}`)})
-		}, []string{"devs2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := estate(t, func(o objects) {
-				o.add(iamPath+"groups", "", "devs2", map[string]string{"kubesphere.io/workspace": "demo"}, nil)
-			})
+			w := estate(t, nil)
 			c.prepare(w)
-			answer := w.want(403, as("boss"), http.MethodDelete, inDemo+"/eve", "")
-			for _, says := range append(c.says, "nothing was written") {
-				if !strings.Contains(answer, says) {
-					t.Errorf("%q is not in %s", says, answer)
+			removesNothing(t, w, c.says...)
+		})
+	}
+	// in has eve in groups of the workspace by her User alone, or by a binding too that was removed a moment ago.
+	in := func(annotations map[string]string) func(objects) {
+		return func(o objects) {
+			o.add(iamPath+"groups", "", "devs2", map[string]string{"kubesphere.io/workspace": "demo"}, nil)
+			for _, one := range o[iamPath+"users"] {
+				u := one.(map[string]any)
+				if meta := u["metadata"].(map[string]any); meta["name"] == "eve" {
+					meta["annotations"], u["spec"] = annotations, map[string]any{"groups": []string{"devs2"}}
 				}
 			}
-			if len(w.sent) != 0 {
-				t.Errorf("sent %q", w.sent)
-			}
-		})
+		}
+	}
+	t.Run("ByTheUserHimself", func(t *testing.T) {
+		removesNothing(t, estate(t, in(nil)), "devs2")
+	})
+	t.Run("NotByABindingThatIsGone", func(t *testing.T) {
+		w := estate(t, in(map[string]string{"kapis.dev/bound-groups": "devs2"}))
+		w.want(200, as("boss"), http.MethodDelete, inDemo+"/eve", "")
+	})
+}
+
+// removesNothing checks that eve is not removed, and that it is said why.
+func removesNothing(t *testing.T, w *world, says ...string) {
+	t.Helper()
+	answer := w.want(403, as("boss"), http.MethodDelete, inDemo+"/eve", "")
+	for _, text := range append(says, "nothing was written") {
+		if !strings.Contains(answer, text) {
+			t.Errorf("%q is not in %s", text, answer)
+		}
+	}
+	if len(w.sent) != 0 {
+		t.Errorf("sent %q", w.sent)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/oauth/browser"
 	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
+	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // deviceName returns a short name for a User-Agent: browser and system, or the name of the program.
@@ -33,10 +34,7 @@ func deviceName(agent string) string {
 		return browser
 	}
 	name, _, _ := strings.Cut(agent, " ")
-	if len(name) > 64 {
-		name = strings.ToValidUTF8(name[:64], "")
-	}
-	return name
+	return status.Clip(name, 64)
 }
 
 // endSession ends one of the user's sessions.

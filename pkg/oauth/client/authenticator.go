@@ -23,6 +23,8 @@ func AuthMethods() []string { return append(SecretMethods(), "none") }
 // Authenticator authenticates clients at the endpoints that clients call.
 type Authenticator struct {
 	Registry *Registry
+	// Loaded returns why clients may be registered that are not known yet, or with other secrets, as an iam.ErrUnavailable; nil for never.
+	Loaded func() error
 	// Limit limits wrong secrets.
 	Limit *ratelimit.Limiter
 	// OriginOf returns where a request comes from.
@@ -42,6 +44,11 @@ func (a *Authenticator) Authenticate(r *http.Request, f protocol.Form) (*Client,
 	name, secret, basic, err := credentials(r, f)
 	if err != nil {
 		return nil, err
+	}
+	if a.Loaded != nil {
+		if err := a.Loaded(); err != nil {
+			return nil, err
+		}
 	}
 	c := a.Registry.Client(name)
 	if c == nil {

@@ -4,6 +4,7 @@ package console
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -91,8 +92,11 @@ func (s *Codes) Send(r *http.Request, in *formstate.ConsoleLogin, result *iam.Au
 // Redeem answers the console with tokens for a code. Every fault of a code has the same answer.
 func (s *Codes) Redeem(req *restful.Request, sealed string) (any, error) {
 	t, err := s.claim(req.Request.Context(), req.PathParameter("provider"), sealed)
-	if errors.Is(err, iam.ErrUnavailable) {
+	switch {
+	case errors.Is(err, iam.ErrUnavailable):
 		return nil, err
+	case errors.Is(err, iam.ErrWaiting): // the session was opened before the code was given: it is only not known here yet
+		return nil, fmt.Errorf("%w: %w", iam.ErrUnavailable, err)
 	}
 	if err != nil {
 		klog.V(2).InfoS("A code of a login at an identity provider is refused", "reason", err.Error())

@@ -46,7 +46,11 @@ func (f *Forms) UnpackResult(in *AuthnResult) (*iam.AuthnResult, error) {
 	if in.User == "" {
 		return p, nil
 	}
-	if p.User = f.Users(in.User); p.User == nil || p.User.UID != in.UID || p.User.Credential() != in.Credential {
+	var err error
+	if p.User, err = f.Users(in.User, in.UID); err != nil {
+		return nil, err
+	}
+	if p.User == nil || p.User.Credential() != in.Credential {
 		return nil, Stale(errors.New("the user is gone, or has another password"))
 	}
 	return p, nil

@@ -21,8 +21,8 @@ import (
 type Forms struct {
 	Logins *browser.Logins
 	Sealer token.Sealer
-	// Users returns the user with a name; nil if there is none.
-	Users func(name string) *iam.User
+	// Users returns the user with a name and a UID; nil if there is none. It fails where that is not known now.
+	Users func(name, uid string) (*iam.User, error)
 	// Origins are those of pages besides this server's whose forms are accepted: of the console, which passes forms on.
 	Origins request.Origins
 	Now     func() time.Time

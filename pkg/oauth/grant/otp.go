@@ -63,13 +63,16 @@ func (e *Endpoint) otp(r *http.Request, c *client.Client, f protocol.Form) (*Res
 	if err := e.Sealer.Open(purposeMFA, f["token"], &p); err != nil {
 		return nil, protocol.Refuse(protocol.InvalidGrant, "The login is not valid; start again.").Because(err)
 	}
-	u := e.Sessions.Users.ByName(p.User)
-	if p.Client != c.Name || !e.Now().Before(p.Expires) || u == nil || u.UID != p.UID || u.Credential() != p.Credential {
+	u, err := e.Sessions.Users.Lookup(p.User, p.UID)
+	if err != nil {
+		return nil, err
+	}
+	if p.Client != c.Name || !e.Now().Before(p.Expires) || u == nil || u.Credential() != p.Credential {
 		return nil, protocol.Refuse(protocol.InvalidGrant, "The login is not valid, or took too long; start again.")
 	}
 	result := &iam.AuthnResult{User: u, Provider: p.Provider, Subject: p.Subject, Groups: p.Groups, Hint: p.Hint, Refresh: p.Refresh,
 		Methods: p.Methods, At: p.At, Pending: true}
-	err := e.Authenticator.SecondFactor(r.Context(), result, f["otp"], e.OriginOf(r))
+	err = e.Authenticator.SecondFactor(r.Context(), result, f["otp"], e.OriginOf(r))
 	if errors.Is(err, iam.ErrCredentials) {
 		return nil, protocol.Refuse(protocol.InvalidGrant, "The code of the second factor is not right.").Because(err)
 	}

@@ -35,7 +35,7 @@ func AsPage(book *page.Book, err error) *Error {
 	return &shown
 }
 
-// words returns what the page says.
+// words returns the message of the page.
 func (e *Error) words() page.Message {
 	switch {
 	case e.Say != nil:

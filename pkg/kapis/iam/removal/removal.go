@@ -297,19 +297,23 @@ func (m *removal) planGroups(ctx context.Context) (*binding.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := m.Users.ByName(m.user)
-	if u == nil {
-		return c, nil
-	}
 	users, err := m.Bindings.Caches.Snapshot(ctx, wire.Resource("users"))
 	if err != nil {
 		return nil, err
 	}
-	if r, ok := users.Get("", m.user); ok {
-		bound, _ := r.Annotations.Get(annotationBound)
-		by = append(by, strings.Split(bound, ",")...) // also one that is about to take effect
+	r, ok := users.Get("", m.user)
+	if !ok {
+		return c, nil
 	}
-	for _, g := range u.Groups {
+	var u struct{ Spec iamv1beta1.UserSpec }
+	if err := json.Unmarshal([]byte(r.JSON.String()), &u); err != nil {
+		return nil, err
+	}
+	// The groups, and the note of those by bindings, are of one version of the User: ks-controller-manager writes both at once. A binding
+	// that was removed a moment ago is in the note for as long as its group is in spec.groups.
+	bound, _ := r.Annotations.Get(annotationBound)
+	by = append(by, strings.Split(bound, ",")...)
+	for _, g := range u.Spec.Groups {
 		if isOurs(g) && !slices.Contains(by, g) {
 			return nil, status.Forbiddenf("the user %.100q is in the group %.100q of the workspace by spec.groups of the User: "+
 				"a user who manages users has to remove it there first; nothing was written", m.user, g)

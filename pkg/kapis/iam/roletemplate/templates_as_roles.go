@@ -75,7 +75,7 @@ func (h *Handler) mountOlder(ws *restful.WebService, scope, path, operation stri
 // annotationModule is what older clients list a template under: the Category of today.
 const annotationModule = "iam.kubesphere.io/module"
 
-// Modules returns what categories are called, by name.
+// Modules returns the display names of categories, by their names.
 func Modules(ctx context.Context, caches Caches) (map[string]string, error) {
 	out := map[string]string{}
 	snap, err := caches.Snapshot(ctx, wire.Resource("categories"))
