@@ -5,10 +5,12 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +30,8 @@ const (
 	manyServices = 199
 	// bundleBytes is how much the bundle has.
 	bundleBytes = 500 << 10
+	// hungRequests is how many requests of one user wait for a backend that does not answer: as many as one may have.
+	hungRequests = 64
 )
 
 // newReverseProxy is the plain way to pass requests on: net/http/httputil's, as it comes.
@@ -84,8 +88,42 @@ func (b *bench) extensions(ctx context.Context) (figures []figure, err error) {
 			return figures, err
 		}
 	}
-	more, err := b.bundle(ctx, objects)
+	more, err := b.hung(ctx, objects)
+	if figures = append(figures, more...); err != nil {
+		return figures, err
+	}
+	more, err = b.bundle(ctx, objects)
 	return append(figures, more...), err
+}
+
+// hung measures requests for one backend while another one takes as many as a user may have, and answers none; next to those where none does.
+func (b *bench) hung(ctx context.Context, objects extensionObjects) ([]figure, error) {
+	const hangs = "bench-hangs.example.com"
+	silent, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	defer func() { _ = silent.Close() }() // nobody accepts: the kernel connects, and no answer comes
+	object := extensionObject("APIService", hangs, map[string]any{"group": hangs, "version": "v1", "url": "http://" + silent.Addr().String()})
+	if _, err := objects.apiServices.Create(ctx, object, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return nil, fmt.Errorf("make an APIService: %w", err)
+	}
+	ours, err := b.client.at(extensionThings, http.StatusOK)
+	if err != nil {
+		return nil, err
+	}
+	waiting := func(ctx context.Context) (func() error, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		var all sync.WaitGroup
+		for range hungRequests {
+			all.Go(func() { _, _ = b.client.get(ctx, "/kapis/"+hangs+"/v1/things") }) // ended by cancel
+		}
+		return func() error { cancel(); all.Wait(); return nil }, nil
+	}
+	late := latency(99)
+	late.beyond = "<= 1000 us"
+	return contest{name: "others-while-one-hangs", conns: connections, product: side{target: ours, count: usual().passed, during: waiting},
+		yardstick: &side{target: ours, count: usual().passed}, beside: "none-hangs", measures: []measure{late}}.run(ctx, b.rounds)
 }
 
 // bundle measures the file of a JSBundle, compressed, and the answer that it has not changed.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -36,8 +35,6 @@ const (
 	fleetTimeout = 3 * time.Minute
 	// silentTimeout is the time that a list gives a member that does not answer.
 	silentTimeout = 200 * time.Millisecond
-	// watchedEvents is how many events of a watch are timed.
-	watchedEvents = 500
 )
 
 // measureFleet measures the hub of a fleet: a replica with many members, each of which has a link and computes what it answers.
@@ -67,7 +64,8 @@ func (b *bench) manyMembers(ctx context.Context) (figures []figure, err error) {
 		name string
 		run  func(context.Context) error
 	}{{"an idle member", x.idle}, {"a restart", x.restart}, {"an object", x.object}, {"a page", x.page}, {"a watch", x.watched},
-		{"a silent member", x.others}, {"lists over three", x.three}, {"lists over all", x.all}, {"the end of a member", x.dead}} {
+		{"a silent member", x.others}, {"lists over three", x.three}, {"lists over all", x.all}, {"a right", x.rights},
+		{"the end of a member", x.dead}} {
 		b.say("measuring %s", step.name)
 		if err := step.run(ctx); err != nil {
 			return x.figures, fmt.Errorf("%s: %w", step.name, err)
@@ -228,62 +226,6 @@ func (x *fleetHub) page(ctx context.Context) error {
 			of: func(s sample) float64 { return float64(s.requests) / s.wall.Seconds() }, goal: "ratio >= 0.5"}}}.run(ctx, x.rounds)
 	x.add(f...)
 	return err
-}
-
-// watched measures the way of events through the hub, next to their way without it.
-func (x *fleetHub) watched(ctx context.Context) error {
-	const path = "/api/v1/pods?watch=true"
-	ours, err := x.events(ctx, x.hub.URL+"/clusters/"+memberName(0)+path)
-	if err != nil {
-		return err
-	}
-	direct, err := x.events(ctx, "http://"+x.address+path)
-	if err != nil {
-		return err
-	}
-	for _, percent := range []float64{0.5, 0.99} {
-		f := figure{name: fmt.Sprintf("watch-event-p%.0f", percent*100), value: quantile(ours, percent), unit: "ms", yardstick: "the-member",
-			base: quantile(direct, percent)}
-		if percent > 0.5 {
-			f.goal = "<= 5 ms"
-		}
-		x.add(f)
-	}
-	return nil
-}
-
-// events returns how long events of a watch take to arrive, in milliseconds, sorted.
-func (x *fleetHub) events(ctx context.Context, address string) (took []float64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, fleetTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return nil, fmt.Errorf("make a request: %w", err)
-	}
-	req.Header = x.hub.header()
-	t := &http.Transport{}
-	defer t.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: t}).Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("watch: %w", err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	for s := bufio.NewScanner(resp.Body); len(took) < watchedEvents && s.Scan(); {
-		var e struct{ Object struct{ At string } }
-		if err := json.Unmarshal(s.Bytes(), &e); err != nil {
-			return nil, fmt.Errorf("an event: %w: %.200s", err, s.Text())
-		}
-		at, err := strconv.ParseInt(e.Object.At, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("an event: %w", err)
-		}
-		took = append(took, float64(time.Now().UnixNano()-at)/1e6)
-	}
-	if len(took) < watchedEvents {
-		return nil, fmt.Errorf("%d events have come of %d", len(took), watchedEvents)
-	}
-	slices.Sort(took)
-	return took, nil
 }
 
 // others measures an object of one member while requests to another one hang, next to the same while all is well.

@@ -27,6 +27,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/cluster/agent"
 	"kapis.dev/ks-apiserver/pkg/cluster/fleetsync"
+	"kapis.dev/ks-apiserver/pkg/cluster/revalidate"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/tools/port"
 	"kapis.dev/ks-apiserver/tools/stack"
@@ -150,6 +151,8 @@ type computed struct {
 	digests, writes, bytes atomic.Int64
 	// silent says that nothing is answered to people.
 	silent atomic.Bool
+	// told gets what the hub tells of rights that are measured; nil for nothing.
+	told atomic.Pointer[chan<- told]
 }
 
 // begin keeps the links, until they are ended.
@@ -182,11 +185,16 @@ func (c *computed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case fleetsync.PathDigest:
 		c.digests.Add(1)
+		c.compare(r)
 		_, _ = io.WriteString(w, "{}")
 		return
 	case fleetsync.PathObjects:
 		c.writes.Add(1)
+		c.keep(r)
 		_, _ = io.WriteString(w, "{}")
+		return
+	case revalidate.Path:
+		(&revalidate.Member{Next: c, Changes: never}).ServeHTTP(w, r)
 		return
 	}
 	v := r.URL.Query()
@@ -258,12 +266,28 @@ func (c *computed) list(w http.ResponseWriter, r *http.Request, v url.Values) {
 			key := base64.RawStdEncoding.EncodeToString([]byte(sortKey(i)))
 			text = fmt.Appendf(text, `["%s","bench","%s","%s-%d","7"]`, key, computedName(i), c.name, i)
 		} else {
-			text = fmt.Appendf(text, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"%s","namespace":"bench","uid":"%s-%d",`+
-				`"resourceVersion":"7"},"spec":{"text":"%s"}}`, computedName(i), c.name, i, filling)
+			text = c.appendPod(text, i)
+		}
+	}
+	if objects, err := strconv.Atoi(v.Get("objects")); err == nil && keys {
+		text = append(text, `],"items":[`...)
+		for i := start; i < min(start+objects, fleetPods); i++ {
+			if i > start {
+				text = append(text, ',')
+			}
+			text = c.appendPod(text, i)
 		}
 	}
 	c.write(w, append(text, "]}"...))
 }
+
+func (c *computed) appendPod(text []byte, i int) []byte {
+	return fmt.Appendf(text, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"%s","namespace":"bench","uid":"%s-%d",`+
+		`"resourceVersion":"7"},"spec":{"text":"%s"}}`, computedName(i), c.name, i, filling)
+}
+
+// never is that nothing changes.
+func never() (uint64, <-chan struct{}) { return 0, nil }
 
 // filling gives pods their length.
 var filling = strings.Repeat("0", fleetPodBytes-120)

@@ -27,8 +27,9 @@ import (
 const (
 	// objectsOfChart is how many objects the chart has that is installed.
 	objectsOfChart = 20
-	// chartsOfRepo and versionsOfChart make a Repo of the store of the greatest number of charts.
-	chartsOfRepo, versionsOfChart = 1000, 2
+	// chartsOfRepo and versionsOfChart make a Repo of the store: as many charts as one may have, or as many versions as are taken of each.
+	chartsOfRepo, versionsOfChart        = 1000, 2
+	fewChartsOfRepo, manyVersionsOfChart = 100, 20
 	// installTimeout bounds an installation, and repoTimeout the first read of the Repo.
 	installTimeout, repoTimeout = 5 * time.Minute, 15 * time.Minute
 )
@@ -41,7 +42,11 @@ func (b *bench) measureInstallations(ctx context.Context) error {
 	}
 	i := installations{b, client}
 	b.measured("installations", func() ([]figure, error) { return i.measure(ctx) })
-	b.measured("repo", func() ([]figure, error) { return i.repo(ctx) })
+	b.measured("killed", func() ([]figure, error) { return i.killed(ctx) })
+	b.measured("index", func() ([]figure, error) { return i.index(ctx) })
+	b.measured("many", func() ([]figure, error) { return i.many(ctx) })
+	b.measured("repo", func() ([]figure, error) { return i.repo(ctx, chartsOfRepo, versionsOfChart) })
+	b.measured("repo-versions", func() ([]figure, error) { return i.repo(ctx, fewChartsOfRepo, manyVersionsOfChart) })
 	return ctx.Err()
 }
 
@@ -59,17 +64,23 @@ func (i installations) platform(plural string) dynamic.NamespaceableResourceInte
 	return i.of("kubesphere.io", "v1alpha1", plural)
 }
 
-// chartOf packs an extension with some ConfigMaps.
-func chartOf(name string) ([]byte, error) {
-	var objects strings.Builder
-	for n := range objectsOfChart {
-		fmt.Fprintf(&objects, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s-%d}\ndata: {a: {{ .Values.a | quote }}}\n", name, n)
+// chartOf packs an extension with some ConfigMaps, and an APIService with a backend unless that is "".
+func chartOf(name, version string, objects int, backend string) ([]byte, error) {
+	var all strings.Builder
+	for n := range objects {
+		fmt.Fprintf(&all, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s-%d}\ndata: {a: {{ .Values.a | quote }}}\n", name, n)
+	}
+	permissions := "kind: Role\nrules: []\n"
+	if backend != "" {
+		fmt.Fprintf(&all, "---\napiVersion: extensions.kubesphere.io/v1alpha1\nkind: APIService\nmetadata: {name: %s}\nspec: {group: %[1]s.example.com, "+
+			"version: v1, url: 'http://%s'}\n", name, backend)
+		permissions = "kind: ClusterRole\nrules: [{apiGroups: [extensions.kubesphere.io], resources: [apiservices], verbs: ['*']}]\n"
 	}
 	return chart.Pack(name, &chart.Archive{Files: []chart.File{
-		{Name: "Chart.yaml", Data: fmt.Appendf(nil, "{apiVersion: v2, name: %s, version: 1.0.0}", name)},
-		{Name: "extension.yaml", Data: fmt.Appendf(nil, "{apiVersion: kubesphere.io/v1alpha1, name: %s, version: 1.0.0, displayName: {en: Bench}}", name)},
-		{Name: "permissions.yaml", Data: []byte("kind: Role\nrules: []\n")},
-		{Name: "templates/all.yaml", Data: []byte(objects.String())},
+		{Name: "Chart.yaml", Data: fmt.Appendf(nil, "{apiVersion: v2, name: %s, version: %s}", name, version)},
+		{Name: "extension.yaml", Data: fmt.Appendf(nil, "{apiVersion: kubesphere.io/v1alpha1, name: %s, version: %s, displayName: {en: Bench}}", name, version)},
+		{Name: "permissions.yaml", Data: []byte(permissions)},
+		{Name: "templates/all.yaml", Data: []byte(all.String())},
 		{Name: "values.yaml", Data: []byte("a: b\n")},
 	}})
 }
@@ -83,11 +94,11 @@ func (i installations) measure(ctx context.Context) ([]figure, error) {
 	var begun, done, byCLI []float64
 	for round := range i.rounds {
 		name := fmt.Sprintf("bench-install-%d", round)
-		packed, err := chartOf(name)
+		packed, err := chartOf(name, "1.0.0", objectsOfChart, "")
 		if err != nil {
 			return nil, err
 		}
-		if err := i.push(ctx, name, packed); err != nil {
+		if err := i.push(ctx, name, "1.0.0", packed, true); err != nil {
 			return nil, err
 		}
 		toInstalling, toInstalled, err := i.install(ctx, name)
@@ -112,34 +123,41 @@ func (i installations) measure(ctx context.Context) ([]figure, error) {
 	return []figure{wall, {name: "plan-to-installing-p99", value: quantile(begun, 0.99), unit: "s", goal: "<= 1.0 s"}}, nil
 }
 
-// push puts a chart where desks push theirs.
-func (i installations) push(ctx context.Context, name string, packed []byte) error {
-	source := "extension-" + name + "-1.0.0-chart"
-	object := func(apiVersion, kind, name string, more map[string]any) *unstructured.Unstructured {
-		o := map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name,
-			"labels": map[string]any{"kubesphere.io/extension-ref": strings.TrimSuffix(name, "-1.0.0")}}}
+// push puts a chart where desks push theirs, with the Extension where it is the first version.
+func (i installations) push(ctx context.Context, name, version string, packed []byte, first bool) error {
+	source := "extension-" + name + "-" + version + "-chart"
+	object := func(apiVersion, kind, of string, more map[string]any) *unstructured.Unstructured {
+		o := map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": of,
+			"labels": map[string]any{"kubesphere.io/extension-ref": name}}}
 		for k, v := range more {
 			o[k] = v
 		}
 		return &unstructured.Unstructured{Object: o}
 	}
 	const platform = "kubesphere.io/v1alpha1"
+	var errExtension error
 	_, errMap := i.of("", "v1", "configmaps").Namespace("kubesphere-system").Create(ctx, object("v1", "ConfigMap", source, map[string]any{
 		"binaryData": map[string]any{"chart.tgz": base64.StdEncoding.EncodeToString(packed)}}), metav1.CreateOptions{})
-	_, errExtension := i.platform("extensions").Create(ctx, object(platform, "Extension", name, nil), metav1.CreateOptions{})
-	_, errVersion := i.platform("extensionversions").Create(ctx, object(platform, "ExtensionVersion", name+"-1.0.0", map[string]any{
-		"spec": map[string]any{"version": "1.0.0", "chartDataRef": map[string]any{"namespace": "kubesphere-system", "name": source, "key": "chart.tgz"}},
+	if first {
+		_, errExtension = i.platform("extensions").Create(ctx, object(platform, "Extension", name, nil), metav1.CreateOptions{})
+	}
+	_, errVersion := i.platform("extensionversions").Create(ctx, object(platform, "ExtensionVersion", name+"-"+version, map[string]any{
+		"spec": map[string]any{"version": version, "chartDataRef": map[string]any{"namespace": "kubesphere-system", "name": source, "key": "chart.tgz"}},
 	}), metav1.CreateOptions{})
 	return errors.Join(errMap, errExtension, errVersion)
+}
+
+// planOf is the plan of an extension.
+func planOf(name, version string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "kubesphere.io/v1alpha1", "kind": "InstallPlan",
+		"metadata": map[string]any{"name": name}, "spec": map[string]any{"enabled": true,
+			"extension": map[string]any{"name": name, "version": version}}}}
 }
 
 // install makes a plan, and returns when it was installing and when it was installed.
 func (i installations) install(ctx context.Context, name string) (installing, installed time.Duration, err error) {
 	// What says of the chart that it can be read comes first: that is no part of an installation.
-	if err := i.until(ctx, installTimeout, "extensionversions", name+"-1.0.0", func(o *unstructured.Unstructured) bool {
-		all, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-		return len(all) > 0
-	}); err != nil {
+	if err := i.until(ctx, installTimeout, "extensionversions", name+"-1.0.0", hasConditions); err != nil {
 		return 0, 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, installTimeout)
@@ -149,11 +167,8 @@ func (i installations) install(ctx context.Context, name string) (installing, in
 		return 0, 0, err
 	}
 	defer watched.Stop()
-	plan := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "kubesphere.io/v1alpha1", "kind": "InstallPlan",
-		"metadata": map[string]any{"name": name}, "spec": map[string]any{"enabled": true,
-			"extension": map[string]any{"name": name, "version": "1.0.0"}}}}
 	start := time.Now()
-	if _, err := i.platform("installplans").Create(ctx, plan, metav1.CreateOptions{}); err != nil {
+	if _, err := i.platform("installplans").Create(ctx, planOf(name, "1.0.0"), metav1.CreateOptions{}); err != nil {
 		return 0, 0, err
 	}
 	for {
@@ -248,15 +263,15 @@ func (i installations) installByCLI(ctx context.Context, cli, name string, packe
 	return took, run("uninstall", name)
 }
 
-// repo measures the first read of a Repo of the store with as many charts as one may have, and one that finds nothing new.
-func (i installations) repo(ctx context.Context) (figures []figure, err error) {
+// repo measures the first read of a Repo of the store with some charts, and one that finds nothing new.
+func (i installations) repo(ctx context.Context, charts, versions int) (figures []figure, err error) {
 	var index strings.Builder
 	index.WriteString("apiVersion: v1\nentries:\n")
-	for n := range chartsOfRepo {
+	for n := range charts {
 		fmt.Fprintf(&index, "  c-%04d:\n", n)
-		for v := range versionsOfChart {
+		for v := range versions {
 			fmt.Fprintf(&index, "  - {apiVersion: v2, name: c-%04d, version: 1.%d.0, urls: [c-%04d-1.%d.0.tgz], digest: %064x, description: %s}\n",
-				n, v, n, v, n*versionsOfChart+v, strings.Repeat("d", 100))
+				n, v, n, v, n*versions+v, strings.Repeat("d", 100))
 		}
 	}
 	index.WriteString("generated: \"2026-01-01T00:00:00Z\"\n")
@@ -317,7 +332,7 @@ func (i installations) repo(ctx context.Context) (figures []figure, err error) {
 	if err != nil {
 		return nil, err
 	}
-	prefix := fmt.Sprintf("repo-%d-charts-%d-versions", chartsOfRepo, chartsOfRepo*versionsOfChart)
+	prefix := fmt.Sprintf("repo-%d-charts-%d-versions", charts, charts*versions)
 	figures = []figure{
 		{name: prefix + "-wall", value: wall.Seconds(), unit: "s"},
 		{name: prefix + "-cpu", value: cpu.Seconds(), unit: "s"},
@@ -333,6 +348,6 @@ func (i installations) repo(ctx context.Context) (figures []figure, err error) {
 	if err != nil {
 		return figures, err
 	}
-	return append(figures, figure{name: "repo-nothing-new-wall", value: wall.Seconds(), unit: "s"},
-		figure{name: "repo-nothing-new-cpu", value: float64(cpu.Milliseconds()), unit: "ms"}), nil
+	return append(figures, figure{name: prefix + "-nothing-new-wall", value: wall.Seconds(), unit: "s"},
+		figure{name: prefix + "-nothing-new-cpu", value: float64(cpu.Milliseconds()), unit: "ms"}), nil
 }
