@@ -106,6 +106,10 @@ fi
 echo "Applying roles, admission policies, service accounts and the console's OAuth client"
 render config/install "$work/policies"
 cp -r "$work/policies" "$work/install"
+# Until the installation had it, ks-apiserver made it: it is nobody else's.
+if [[ -n $("${KUBECTL[@]}" -n kubesphere-system get configmap extension-apiserver-authentication --ignore-not-found -o name) ]]; then
+  "${KUBECTL[@]}" -n kubesphere-system label --overwrite configmap extension-apiserver-authentication app.kubernetes.io/part-of=ks-apiserver >/dev/null
+fi
 leave_foreign "$work/install"
 # The configuration is made once; from then on it is its owner's to edit. None is made in addition to the ConfigMap of an older installation, since the Secret
 # would count in its place.

@@ -14,7 +14,7 @@ changed=$({ git diff --name-only "$base" --; git ls-files --others --exclude-sta
 packages=()
 for dir in $changed; do
   case $dir in
-  */testdata* | tools/e2e* | tools/dev* | tools/logins* | tools/image* | tools/manifest* | tools/helm3* | tools/charts* | tools/versitygw*) continue ;; # other modules, and what needs a control plane
+  */testdata* | tools/e2e* | tools/dev* | tools/logins* | tools/image* | tools/manifest* | tools/helm3* | tools/charts* | tools/versitygw* | tools/podinfo*) continue ;; # other modules, and what needs a control plane
   esac
   if compgen -G "$dir/*.go" >/dev/null; then packages+=("./$dir"); fi
 done

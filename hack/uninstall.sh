@@ -126,4 +126,7 @@ mapfile -t crds < <(mine "$work/crd")
 remove background "${crds[@]}"
 # Their objects wait for finalizers that are the work of ks-controller-manager, which has lost its rights just now. What that would do is done here.
 for file in "${crds[@]}"; do release "$(awk '/^  name: /{print $2; exit}' "$file")"; done
+# The native roles and bindings that stand for ours belong to objects of kinds that are gone, of whose end the garbage collector does not always hear.
+"${KUBECTL[@]}" delete clusterrolebindings,clusterroles --ignore-not-found -l app.kubernetes.io/managed-by=ks-controller-manager >/dev/null
+"${KUBECTL[@]}" delete rolebindings,roles --all-namespaces --ignore-not-found -l app.kubernetes.io/managed-by=ks-controller-manager >/dev/null
 echo "Purged. Objects with finalizers of others are gone once these, or you, have removed them."

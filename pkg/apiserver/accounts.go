@@ -84,14 +84,15 @@ func (p *components) makeAccounts(context.Context) (err error) {
 // makeKeys makes the stores of the other credentials besides passwords.
 func (p *components) makeKeys() error {
 	a, c := &p.accounts, p.cfg.Authentication
-	a.robots = &ksserviceaccount.Tokens{}
+	robots := kubespherev1alpha1.SchemeGroupVersion.WithResource("serviceaccounts")
+	a.robots = &ksserviceaccount.Tokens{Complete: store.Complete(p.store, robots)}
 	keys, err := crdclient.APIKeys(p.cluster)
 	if err != nil {
 		return err
 	}
 	a.keys = &apikey.Store{
 		API: keys, Users: p.users, MaxAge: time.Duration(c.APIKeyMaximumAge), Synced: func() bool { return p.identityKnown() == nil },
-		Now: time.Now,
+		Now: time.Now, Complete: store.Complete(p.store, sessionv1alpha1.SchemeGroupVersion.WithResource("apikeys")),
 	}
 	factors, err := crdclient.Factors(p.cluster)
 	if err != nil {

@@ -3,7 +3,6 @@ package apiserver
 import (
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -57,10 +56,10 @@ func (p *components) authenticator() authenticator.Request {
 		config.CredentialToken: &bearer.Authenticator{
 			Tokens: append([]authenticator.Token{
 				&apikey.Authenticator{Keys: p.accounts.keys}, // first: a prefix identifies its tokens
-				p.accounts.robots, // and here
+				p.accounts.robots, p.hub, // and here
 				&session.Authenticator{Tokens: p.tokens, Sessions: p.sessions},
 				p.pods,
-				providertoken.New(providertoken.Options{Directory: p.directory, Accounts: p.people, Own: isKey, Now: time.Now}),
+				providertoken.New(providertoken.Options{Directory: p.directory, Accounts: p.people, Own: token.IsKey, Now: time.Now}),
 			}, p.legacy...),
 			Origins: p.ours(),
 		},
@@ -74,11 +73,6 @@ func (p *components) authenticator() authenticator.Request {
 		all = append(all, by[credential])
 	}
 	return union.NewFailOnError(append(all, anonymous.Authenticator{})...)
-}
-
-// isKey reports whether a bearer token is an API key or a service account's key of this server, good or bad.
-func isKey(s string) bool {
-	return strings.HasPrefix(s, token.APIKeyPrefix) || strings.HasPrefix(s, token.ServiceAccountPrefix)
 }
 
 // ours returns the origins of the pages that count as this server's: that of the issuer's address, where the console may be, and those that

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"runtime/debug"
@@ -222,22 +223,23 @@ func (p *components) makeIdentity(ctx context.Context) (err error) {
 		return err
 	}
 	p.users = iam.NewUserIndex()
+	p.users.CompleteBy(store.Complete(p.store, iamv1beta1.SchemeGroupVersion.WithResource("users")))
 	return p.makeSessions()
 }
 
-// lifetime returns that of sessions whose client does not set another.
+// lifetime returns the lifetime of sessions whose client sets none.
 func (p *components) lifetime() session.Lifetime {
 	issuer := p.cfg.Authentication.Issuer
 	return session.Lifetime{MaxAge: time.Duration(issuer.AccessTokenMaxAge), Inactivity: time.Duration(issuer.AccessTokenInactivityTimeout)}
 }
 
-// isActive reports whether a user whom the guard knows as an administrator can log in.
+// isActive reports whether a user can log in, for the guard that keeps an administrator.
 func (p *components) isActive(_ context.Context, _, name string) (bool, error) {
 	u := p.users.ByName(name)
 	return u != nil && !u.Deleting && u.State != iamv1beta1.UserDisabled, nil
 }
 
-// rotation returns when signing keys are replaced. No token and no session lives longer than the longest session.
+// rotation returns when signing keys are replaced. Tokens and sessions live at most as long as the longest session.
 func (p *components) rotation() token.Rotation {
 	return token.Rotation{Every: time.Duration(p.cfg.Authentication.Issuer.SigningKeyRotation), Longest: p.lifetime().Longest()}
 }
@@ -289,12 +291,12 @@ func (p *components) makeLogin(context.Context) (err error) {
 		ChangePassword: p.accounts.authenticator.ChangePassword, OtherTokens: &apikey.Authenticator{Keys: p.accounts.keys},
 		Origin: p.accounts.originOf, Origins: p.ours(), Console: p.console(),
 		PasswordGrant: p.cfg.Authentication.PasswordGrant, CodeLife: time.Duration(issuer.AuthorizationCodeMaxAge), Now: time.Now,
-		Metrics: p.metrics,
+		Metrics: p.metrics, Loaded: p.secretsKnown,
 	})
 	return err
 }
 
-// openFiles returns what keeps the files of the application store.
+// openFiles returns the store of the files of the application store: a bucket, or ConfigMaps.
 func openFiles(client kubernetes.Interface, s *config.S3) (*file.Files, error) {
 	host, tls := s.Address()
 	return file.Open(client.CoreV1(), file.Options{OldOnly: !s.NewFiles, Bucket: file.BucketOptions{Host: host, Plain: !tls,
@@ -302,7 +304,7 @@ func openFiles(client kubernetes.Interface, s *config.S3) (*file.Files, error) {
 		Token: string(s.SessionToken), AuthorityFile: s.CertificateAuthority}})
 }
 
-// newIssuer returns what signs access tokens.
+// newIssuer returns the issuer of access tokens.
 func newIssuer(cfg *config.Config, keys token.KeySource) *token.Issuer {
 	return &token.Issuer{Keys: keys, URL: cfg.Authentication.Issuer.URL, Audience: audience, Now: time.Now}
 }
@@ -366,6 +368,14 @@ func (p *components) rolesKnown() error {
 		if err := f.synced(); f.roles && err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
+	}
+	return nil
+}
+
+// secretsKnown returns nil once the Secrets of OAuth clients and of identity providers are read.
+func (p *components) secretsKnown() error {
+	if !p.clients.Synced() || !p.directory.Synced() {
+		return errors.New("the Secrets of OAuth clients and identity providers are not read yet")
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 
 	"kapis.dev/ks-apiserver/pkg/apiserver/backends"
+	"kapis.dev/ks-apiserver/pkg/apiserver/fleetrelease"
 	"kapis.dev/ks-apiserver/pkg/apiserver/health"
 	"kapis.dev/ks-apiserver/pkg/apiserver/openapi"
 	"kapis.dev/ks-apiserver/pkg/authz"
@@ -87,8 +88,9 @@ func (p routes) webServices() []*restful.WebService {
 	terminals.MountOlder(older)
 	all = append(all, older)
 	for _, ws := range []*restful.WebService{gateways.WebService(), (&kapisgateway.V1alpha2{Caches: p.store}).WebService(),
-		application.WebService(application.Options{Resources: p.resources, AsCaller: p.caller(), Client: p.client, Charts: charts,
-			Files: p.files, Host: p.cfg.Multicluster.HostClusterName})} {
+		application.WebService(application.Options{Resources: p.resources, Namespaces: p.rbac, AsCaller: p.caller(), Client: p.client,
+			Charts: charts, Files: p.files, Host: p.cfg.Multicluster.HostClusterName,
+			Fleet: fleetrelease.Members(p.hub, p.may, p.streams)})} {
 		kinds.Mount(ws)
 		all = append(all, ws)
 	}
@@ -175,8 +177,8 @@ func (p routes) iamServices(kinds *dynamic.Handler) []*restful.WebService {
 	iam := &kapisiam.Handler{
 		Users: &user.Handler{Target: target, Bindings: bindings, AsCaller: p.caller(),
 			Accounts: a.authenticator.Accounts, Passwords: a.authenticator.Passwords, Now: time.Now},
-		Credentials: &credential.Handler{Target: target, Authenticator: a.authenticator, Sessions: p.sessions, APIKeys: a.keys, Factors: a.factors,
-			Trust: a.trust, Now: time.Now},
+		Credentials: &credential.Handler{Target: target, Authenticator: a.authenticator, Sessions: p.sessions, APIKeys: a.keys,
+			Factors: a.factors, Trust: a.trust, Now: time.Now},
 		LoginRecords: &loginrecord.Handler{Target: target, Resources: p.resources},
 		Members: &member.Handler{Users: p.users, Resources: p.resources, Bindings: bindings, Fleet: p.fromHub != nil,
 			Removals: &removal.Remover{Users: p.users, Bindings: bindings, Rights: p.rbac, Authorizer: p.may}},
@@ -221,18 +223,19 @@ func (p routes) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	kinds, err := discovery.New(discovery.Options{
-		Catalog: p.store.Catalog(), Services: services, ByName: schema.GroupVersion{Group: resources.Group, Version: "v1alpha3"},
-	})
-	if err != nil {
-		return nil, err
-	}
 	p.extensions = backends.New(backends.Options{Roots: router.Roots(services), Host: p.cluster.Host, Listeners: p.listeners,
 		AllowLoopback: p.cfg.Egress.AllowLoopback, Caches: p.store, Client: p.client, Users: p.users, Streams: p.streams,
 		Issuer: newIssuer(p.cfg, p.keys), Proof: &p.proof})
 	documents, err := openapi.New(openapi.Options{
 		Config: p.cluster, WebServices: services, Title: "ks-apiserver", Version: version.Get().GitVersion,
 		Extensions: backends.Documents(p.extensions),
+	})
+	if err != nil {
+		return nil, err
+	}
+	kinds, err := discovery.New(discovery.Options{
+		Catalog: p.store.Catalog(), Services: services, ByName: schema.GroupVersion{Group: resources.Group, Version: "v1alpha3"},
+		Extensions: documents.Routes,
 	})
 	if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ func (p routes) kubeconfigs() *kubeconfig.Handler {
 	return out
 }
 
-// kubeOfUsers returns what users' kubeconfigs say of kube-apiserver; nil where they name this server.
+// kubeOfUsers returns the kube-apiserver that users' kubeconfigs name; nil where they name this server.
 func kubeOfUsers(k config.Kubeconfig, cluster *rest.Config) (*kubeconfig.Kube, error) {
 	if !k.AtKubeAPIServer() {
 		return nil, nil

@@ -5,8 +5,6 @@ import (
 	"context"
 	"net/http"
 
-	"k8s.io/apiserver/pkg/authentication/user"
-
 	"kapis.dev/ks-apiserver/pkg/apiserver/fleet"
 	"kapis.dev/ks-apiserver/pkg/apiserver/lite"
 	authnfleet "kapis.dev/ks-apiserver/pkg/authn/fleet"
@@ -14,6 +12,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/cluster/join"
 	"kapis.dev/ks-apiserver/pkg/filter"
 	"kapis.dev/ks-apiserver/pkg/proxy"
+	"kapis.dev/ks-apiserver/pkg/store"
 )
 
 // memberships are those of this cluster: its members where it is a hub, and its own where it is a member.
@@ -34,13 +33,15 @@ func (p memberships) make(ctx context.Context) (err error) {
 }
 
 func (p memberships) options() fleet.Options {
-	agent := p.cfg.Fleet.Agent
-	return fleet.Options{Client: p.client, Cluster: p.cluster, Caches: p.store, Namespace: namespace,
-		AllowLoopback: p.cfg.Egress.AllowLoopback, Drain: p.drain.started,
-		Lite: (&lite.Clusters{MemoryBytes: int64(p.cfg.Fleet.LiteMemory), MaxItems: p.cfg.Resources.MaxItems}).Serve,
-		Host: p.cfg.Multicluster.HostClusterName, CAFile: cmp.Or(agent.CAFile, p.cfg.Kubeconfig.CertificateAuthority), Agent: deployment.Options{
-			Hub:            cmp.Or(p.cfg.Multicluster.ProxyPublishAddress, p.cfg.Authentication.Issuer.URL),
-			APIServerImage: agent.APIServerImage, ControllerManagerImage: agent.ControllerManagerImage}}
+	c, f, issuer := p.cfg, p.cfg.Fleet, p.cfg.Authentication.Issuer
+	return fleet.Options{Client: p.client, Cluster: p.cluster, Caches: p.store, Changes: store.ChangesOf(p.store), Namespace: namespace,
+		Files: p.files, Drain: p.drain.started,
+		AllowLoopback: c.Egress.AllowLoopback, Lite: (&lite.Clusters{MemoryBytes: int64(f.LiteMemory), MaxItems: c.Resources.MaxItems}).Serve,
+		SharedSecret: fleet.SharedSecret{Members: f.SharedSecretMembers, Directory: f.SharedSecretDirectory, Issuer: issuer.URL,
+			Own: []byte(issuer.JWTSecret), Serve: proxy.NewSharedSecretMember}, Configz: c.Configz(),
+		Host: c.Multicluster.HostClusterName, CAFile: cmp.Or(f.Agent.CAFile, c.Kubeconfig.CertificateAuthority), Agent: deployment.Options{
+			Hub:            cmp.Or(c.Multicluster.ProxyPublishAddress, issuer.URL),
+			APIServerImage: f.Agent.APIServerImage, ControllerManagerImage: f.Agent.ControllerManagerImage}}
 }
 
 // follow feeds the hub.
@@ -53,17 +54,17 @@ func (p memberships) follow() {
 		synced := p.store.Feed(gvr, sink)
 		p.feeds, all = append(p.feeds, feed{gvr, false, synced}), append(all, synced)
 	}
-	p.hub.Fed(all)
+	p.hub.Fed(append(all, p.rolesKnown))
+	p.hub.Complete = store.Complete(p.store, fleet.ClustersKind)
 }
 
 // join keeps this cluster in the fleet of its hub, whose requests handler answers, if it is to be a member of one.
 func (p memberships) join(ctx context.Context, handler http.Handler) error {
-	way := p.cfg.Fleet.Hub
 	p.hub.Listen(ctx, p.listeners[0], p.cluster.Host)
 	switch {
 	case !p.isMember():
 		return nil
-	case way.URL == "":
+	case p.cfg.Fleet.Hub.URL == "":
 		guest, err := fleet.NewGuest(ctx, p.options(), p.kubernetes.GitVersion, handler)
 		if err == nil {
 			p.guest.Store(guest)
@@ -71,7 +72,7 @@ func (p memberships) join(ctx context.Context, handler http.Handler) error {
 		}
 		return err
 	}
-	member, err := fleet.NewMember(ctx, p.options(), fleet.Way(way), p.kubernetes.GitVersion, handler)
+	member, err := fleet.NewMember(ctx, p.options(), fleet.Way(p.cfg.Fleet.Hub), p.kubernetes.GitVersion, handler)
 	if err == nil {
 		p.running.Go(func() { member.Run(ctx) })
 	}
@@ -83,19 +84,19 @@ func (p memberships) filters() *filter.Members {
 	if p.hub == nil {
 		return nil
 	}
-	return &filter.Members{Has: p.hub.Has, Handler: proxy.NewMembers(p.hub.Members.ByName, p.streams), Lists: p.hub.Lists(p.may, p.streams),
-		MayList: func(ctx context.Context, u user.Info) bool { return p.hub.MayList(ctx, p.may, u) }}
+	return &filter.Members{Has: p.hub.Has, Handler: routes(p).kubeconfigs().OfMembers(proxy.NewMembers(p.hub.Members.ByName, p.streams)),
+		Lists: p.hub.Lists(p.may, p.streams, proxy.MemberReader{Find: p.hub.Members.ByName}), MayList: p.hub.MayList(p.may)}
 }
 
 // isMember reports whether this cluster is to be a member of a fleet.
 func (p memberships) isMember() bool { return p.cfg.Multicluster.ClusterRole == "member" }
 
-// owns reports whether a path is for clusters that are nobody yet, or for a hub that dials this member.
+// owns reports whether a path is for clusters that have not proved who they are yet, or for a hub that dials this member.
 func (p memberships) owns(path string) bool {
 	return p.hub.Owns(path) || p.fromHub != nil && path == join.PathDirect
 }
 
-// joins answers clusters that are nobody yet, and a hub that dials this member.
+// joins answers clusters that have not proved who they are yet, and a hub that dials this member.
 func (p memberships) joins() http.Handler {
 	if p.hub != nil {
 		return p.hub.Joins(p.drain.started)

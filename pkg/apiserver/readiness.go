@@ -20,7 +20,7 @@ type readiness struct{ *components }
 // checks returns the lines of /readyz. Only what every request needs is vital.
 func (p readiness) checks() []health.Check {
 	all := []health.Check{
-		{Name: "shutdown", Vital: true, Fault: p.drain.fault},
+		{Name: "shutdown", Vital: true, Fault: p.drain.fault}, {Name: "login", Vital: true, Fault: p.secretsKnown},
 		{Name: "oauth-clients", Fault: p.clientsFault}, {Name: "identity-providers", Fault: p.providersFault},
 		{Name: "settings", Fault: p.settings.Synced}, {Name: "discovery", Fault: p.store.Catalog().Err},
 	}
@@ -56,9 +56,6 @@ func (p readiness) checks() []health.Check {
 }
 
 func (p readiness) clientsFault() error {
-	if !p.clients.Synced() {
-		return errors.New("the Secrets of OAuth clients are not loaded")
-	}
 	if wrong := p.clients.Problems(); len(wrong) > 0 {
 		return errors.New(wrong[0])
 	}
@@ -67,9 +64,6 @@ func (p readiness) clientsFault() error {
 
 // providersFault returns what is wrong with the configuration of identity providers, and which of them do not answer.
 func (p readiness) providersFault() error {
-	if !p.directory.Synced() {
-		return errors.New("the Secrets of identity providers are not loaded")
-	}
 	wrong := slices.Clone(p.directory.Problems())
 	for _, e := range p.directory.Entries() {
 		if s := p.directory.Status(e.Name); s != nil && e.Usable() {

@@ -42,7 +42,7 @@ func (p recordings) open(ctx context.Context) error {
 	return nil
 }
 
-// terminals returns what records terminals, nil for nothing.
+// terminals returns the recorder of terminals, nil for none.
 func (p recordings) terminals() terminal.Recorder {
 	if p.recorder == nil {
 		return nil

@@ -132,7 +132,7 @@ func (o *WebhookOptions) open() (*http.Client, error) {
 	}
 	return &http.Client{
 		Timeout:       sendTimeout,
-		CheckRedirect: webhook.Stay,
+		CheckRedirect: webhook.NoRedirect,
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, TLSClientConfig: t, ForceAttemptHTTP2: true, MaxResponseHeaderBytes: maxHeader,
 			MaxConnsPerHost: o.Senders, MaxIdleConnsPerHost: o.Senders, IdleConnTimeout: time.Minute,

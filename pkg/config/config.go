@@ -381,7 +381,7 @@ func Default() *Config {
 			EventBatchSize: 100, EventBatchInterval: Duration(3 * time.Second),
 		},
 		Multicluster: Multicluster{ClusterRole: "host", HostClusterName: "host"},
-		Fleet: Fleet{LiteMemory: 2 << 30, Agent: FleetAgent{APIServerImage: "ks-apiserver:latest",
+		Fleet: Fleet{LiteMemory: 2 << 30, SharedSecretDirectory: "/etc/kubesphere", Agent: FleetAgent{APIServerImage: "ks-apiserver:latest",
 			ControllerManagerImage: "ks-controller-manager:latest"}},
 		Terminal: Terminal{IdleTimeout: Duration(30 * time.Minute), MaxDuration: Duration(8 * time.Hour), Files: true, UploadFileLimit: 100 << 20,
 			Node:      TerminalNode{Timeout: Seconds(10 * time.Minute), Profile: "sysadmin"},

@@ -73,7 +73,7 @@ func (c *Config) Validate() error {
 	}
 	c.Kubeconfig.check(c.Authentication.Issuer.URL, fault)
 	c.Terminal.check(fault)
-	c.Fleet.check(c.Multicluster.ClusterRole, fault)
+	c.Fleet.check(c.Multicluster.ClusterRole, c.Multicluster.HostClusterName, fault)
 	c.Gateway.check(fault)
 	c.HelmExecutor.check(fault)
 	c.Extension.check(fault)

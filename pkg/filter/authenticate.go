@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
 
+	"kapis.dev/ks-apiserver/pkg/authn/bearer"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -25,9 +26,6 @@ type Authentication struct {
 	// VerifiesItself reports whether an endpoint verifies the credentials of a request itself (the token endpoint, whose Authorization header
 	// may be a client's). Such requests go on as anonymous ones, with the header left in. Nil means that there are none.
 	VerifiesItself func(*request.Info) bool
-	// Headers and Prefixes are names of headers, besides the usual ones, by which proxies in front of Kubernetes state an identity. Clients
-	// may not send them: they are removed.
-	Headers, Prefixes []string
 	// Proxies are the authenticating proxies, whose identity headers count; nil for none.
 	Proxies Proxies
 	// Source returns the address that a request comes from, for authenticators that bound what one address may cost; nil if they do not need
@@ -70,8 +68,8 @@ func (all AllProxies) HeaderPrefixes() (out []string) {
 }
 
 // Wrap is the filter. The request that goes on has the user in its context, and no credentials: the Authorization header and the cookies
-// with tokens are removed, and, before anything is verified, all headers that state an identity. Who asks for impersonation is refused: an
-// answer to himself would be taken for one to the other.
+// with tokens are removed, and, before anything is verified, all headers that state an identity. A request for impersonation is refused:
+// the answer to the caller would be taken for one to the other user.
 func (a Authentication) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		impersonation := web.RefuseImpersonation(r.Header)
@@ -123,6 +121,18 @@ type credentials struct {
 }
 
 type credentialsKey struct{}
+
+// token returns the bearer token that the request came with in Authorization; "" where it had none, or was not authenticated.
+func (c *credentials) token() string {
+	if !c.authenticated {
+		return ""
+	}
+	token, _, err := bearer.FromHeader(http.Header{"Authorization": c.authorization})
+	if err != nil {
+		return ""
+	}
+	return token
+}
 
 const errNobody = constError("the request carries no credentials that are accepted")
 
@@ -233,24 +243,12 @@ func (a Authentication) cutIdentity(h http.Header) {
 			delete(h, k)
 		}
 	}
-	for _, name := range a.Headers {
-		h.Del(name)
-	}
 	if a.Proxies != nil {
 		for _, name := range a.Proxies.Headers() {
 			h.Del(name)
 		}
-		cutPrefixes(h, a.Proxies.HeaderPrefixes())
-	}
-	cutPrefixes(h, a.Prefixes)
-}
-
-func cutPrefixes(h http.Header, prefixes []string) {
-	for _, prefix := range prefixes {
-		for k := range h {
-			if prefix != "" && web.HasPrefixFold(k, prefix) {
-				delete(h, k)
-			}
+		for _, prefix := range a.Proxies.HeaderPrefixes() {
+			maps.DeleteFunc(h, func(k string, _ []string) bool { return prefix != "" && web.HasPrefixFold(k, prefix) })
 		}
 	}
 }

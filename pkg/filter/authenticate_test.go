@@ -97,7 +97,7 @@ func TestNoClientStatesAnIdentity(t *testing.T) { // S13, S19, S22
 		seen("the authenticator")(r)
 		return tokens.AuthenticateRequest(r)
 	})
-	auth := Authentication{Authenticator: a, Headers: []string{"my-user"}, Prefixes: []string{"my-extra-", ""}}
+	auth := Authentication{Authenticator: a, Proxies: absentProxies{}}
 	h := Chain(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		seen("the handler")(r)
 		if r.Header.Get("Authorization") != "" {
@@ -227,6 +227,40 @@ func TestStrangersOfAConnectionAreCounted(t *testing.T) {
 	}
 }
 
+// X5: what may be passed on of a request's credentials is a well-formed bearer token that was verified, and never a cookie or a header that nobody looked at.
+func TestX5TheBearerTokenOfARequestIsAVerifiedOne(t *testing.T) {
+	a := authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
+		r.Header.Del("Authorization") // as the authenticators of Kubernetes do
+		return &authenticator.Response{User: &user.DefaultInfo{Name: "ann"}}, true, nil
+	})
+	for name, c := range map[string]struct {
+		path, header, value string
+		want                string
+	}{
+		"InTheHeader":       {"/kapis/x.io/v1/things", "Authorization", "Bearer t.o.k", "t.o.k"},
+		"LowerCase":         {"/kapis/x.io/v1/things", "Authorization", "bearer t.o.k", "t.o.k"},
+		"InTheCookie":       {"/kapis/x.io/v1/things", "Cookie", "token=t.o.k", ""},
+		"InTheQuery":        {"/kapis/x.io/v1/things?access_token=t.o.k&token=t.o.k", "X-Nothing", "", ""},
+		"AnotherScheme":     {"/kapis/x.io/v1/things", "Authorization", "Basic dC5vLms=", ""},
+		"NotWellFormed":     {"/kapis/x.io/v1/things", "Authorization", "Bearer t.o.k, x", ""},
+		"AnEndpointThatHas": {"/oauth/token", "Authorization", "Bearer t.o.k", ""}, // to verify it itself
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, passed := "", false
+			h := Chain(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got, passed = request.BearerTokenFrom(r.Context()), true }),
+				Info, Authentication{Authenticator: a, VerifiesItself: func(i *request.Info) bool { return i.Path == "/oauth/token" }}.Wrap)
+			r := httptest.NewRequest(http.MethodGet, c.path, nil)
+			r.Header.Set(c.header, c.value)
+			if serve(h, r); !passed || got != c.want {
+				t.Errorf("%v %q, want %q", passed, got, c.want)
+			}
+		})
+	}
+	if got := request.BearerTokenFrom(t.Context()); got != "" {
+		t.Errorf("of no request: %q", got)
+	}
+}
+
 func TestRecheckFollowsWhatChanged(t *testing.T) { // S53
 	type world struct {
 		users   map[string]string // token -> name
@@ -304,6 +338,13 @@ type proxies struct{}
 func (proxies) Trusts(r *http.Request) bool { return r.Header.Get("X-Trusted") != "" }
 func (proxies) Headers() []string           { return []string{"X-Custom-User", "X-Remote-User"} }
 func (proxies) HeaderPrefixes() []string    { return []string{"X-Custom-Extra-"} }
+
+// absentProxies send none of the requests.
+type absentProxies struct{}
+
+func (absentProxies) Trusts(*http.Request) bool { return false }
+func (absentProxies) Headers() []string         { return []string{"my-user"} }
+func (absentProxies) HeaderPrefixes() []string  { return []string{"my-extra-", ""} }
 
 // anything allows everything, even without a login.
 var anything = authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {

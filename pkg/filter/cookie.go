@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// tokenCookie is the cookie in which the console stores the access token.
+const tokenCookie = "token"
+
 // secretCookie reports whether a cookie (name=value) of the console holds a token.
 func secretCookie(pair string) bool {
 	name := cookieName(pair)

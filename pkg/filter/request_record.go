@@ -85,6 +85,8 @@ func (rec *record) Value(key any) any {
 		if rec.source != nil {
 			return rec.source(rec.asked) // computed only on demand, and not for each request
 		}
+	case request.BearerTokenKey:
+		return rec.credentials.token() // and none of an outer request
 	case audit.Key:
 		if rec.audited != nil {
 			return &rec.audited.Event

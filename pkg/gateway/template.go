@@ -46,7 +46,7 @@ type Template struct {
 	open       Open
 }
 
-// Open returns what a project may choose.
+// Open returns the settings that a project may choose.
 func (t *Template) Open() Open { return t.open }
 
 // Load reads the files of a folder (*.yaml, *.yml, *.json), which have one Deployment and one Service together.

@@ -58,6 +58,7 @@ const (
 	paramCursor         = "cursor"
 	paramOffset         = "offset"
 	paramEvery          = "every"
+	paramObjects        = "objects"
 )
 
 // ViewKeys is the value of the parameter view that asks for the sort values, names and versions of objects in place of the objects: what
@@ -80,16 +81,18 @@ type Query struct {
 	// value.
 	Cursor *Cursor
 	Offset int
-	// Keys asks for keys in place of objects, and Every for one of so many; 0 for one of as many as spread Limit keys over all.
+	// Keys asks for keys in place of objects: every Every-th one; 0 spreads Limit keys evenly over all.
 	Keys  bool
 	Every int
+	// Objects is how many of the first keys come with their objects.
+	Objects int
 	// SortBy are the sort keys, the first decides; empty means creation time. Equal objects are
 	// ordered by namespace and name, so that every order is total.
 	SortBy []SortKey
 	// Ascending reverses the order: the default is descending.
 	Ascending bool
 
-	// Contains are texts that the name, or the alias in any case, must contain.
+	// Contains are texts. Each must be a part of the name, or, ignoring case, of the alias.
 	Contains []string
 	// Names are the requested names, nil for any.
 	Names map[string]struct{}
@@ -101,7 +104,7 @@ type Query struct {
 	Selectors [][]Requirement
 	// Fields must all hold for the object.
 	Fields []FieldRequirement
-	// Words must each be contained, in any case, in the name, a key or a value of the labels, or one of the
+	// Words must each occur, ignoring case, in the name, in a key or a value of the labels, or in one of the
 	// annotations, of which the alias is one. They are in lower case.
 	Words []string
 	// Expression is a CEL expression over object that must be true.
@@ -146,7 +149,7 @@ func Parse(values url.Values) (*Query, error) {
 		}
 	}
 	if size > maxBytes {
-		return nil, invalid("", "", fmt.Sprintf("a query of at most %d bytes", maxBytes))
+		return nil, Invalid("", "", fmt.Sprintf("a query of at most %d bytes", maxBytes))
 	}
 	q.parseExact()
 	for _, step := range [...]func() error{q.parsePage, q.parseBegin, q.parseSort, q.parseSets, q.parseShape} {
@@ -221,7 +224,7 @@ func (q *Query) WindowFrom(start, total int) (from, n int) {
 	}
 }
 
-// Stride returns one of how many items a page has that begins with item start.
+// Stride returns the distance between the items of a page that begins with item start.
 func (q *Query) Stride(start, total int) int {
 	if q.Every == 0 && q.Limit > 0 {
 		return max(1, (total-start+q.Limit-1)/q.Limit)
@@ -229,13 +232,13 @@ func (q *Query) Stride(start, total int) int {
 	return max(1, q.Every)
 }
 
-// parseBegin parses where a page begins that no number names.
+// parseBegin parses where a page begins: cursor and offset, and the keys of view=keys.
 func (q *Query) parseBegin() (err error) {
 	view, _ := q.Param(paramView)
 	q.Keys = view == ViewKeys
 	if text, _ := q.Param(paramCursor); text != "" {
 		if q.Cursor, err = ParseCursor(text); err != nil {
-			return invalid(paramCursor, text, "a cursor of a list")
+			return Invalid(paramCursor, text, "a cursor of a list")
 		}
 	}
 	if q.Offset, err = q.number(paramOffset, 0); err != nil {
@@ -245,14 +248,19 @@ func (q *Query) parseBegin() (err error) {
 		if q.Every, err = q.number(paramEvery, 1); err != nil {
 			return err
 		}
+		if q.Objects, err = q.number(paramObjects, 0); err != nil {
+			return err
+		}
 	}
 	switch {
 	case q.Offset < 0 || q.Offset > 0 && q.Cursor != nil:
-		return invalid(paramOffset, strconv.Itoa(q.Offset), "a number of objects, and no cursor together with it")
+		return Invalid(paramOffset, strconv.Itoa(q.Offset), "a number of objects, and no cursor together with it")
 	case q.Every < 0:
-		return invalid(paramEvery, strconv.Itoa(q.Every), "a number from 0")
+		return Invalid(paramEvery, strconv.Itoa(q.Every), "a number from 0")
+	case q.Objects < 0 || q.Objects > 0 && (q.Objects > q.Limit || q.Every != 1):
+		return Invalid(paramObjects, strconv.Itoa(q.Objects), "a number of the keys that are asked for, each of them")
 	case q.Keys && (q.Limit < 0 || q.Limit > maxKeys):
-		return invalid(paramLimit, strconv.Itoa(q.Limit), fmt.Sprintf("at most %d with view=keys", maxKeys))
+		return Invalid(paramLimit, strconv.Itoa(q.Limit), fmt.Sprintf("at most %d with view=keys", maxKeys))
 	}
 	return nil
 }
@@ -268,17 +276,17 @@ func (q *Query) parsePage() (err error) {
 	return err
 }
 
-// parseShape parses what an answer has, and of which resource version.
+// parseShape parses what an answer contains, and which resource version it must include.
 func (q *Query) parseShape() (err error) {
 	q.Expression, _ = q.Param(paramExpression)
 	if text, _ := q.Param(paramText); text != "" {
 		if q.Words = strings.Fields(strings.ToLower(text)); len(q.Words) > maxWords {
-			return invalid(paramText, text, fmt.Sprintf("at most %d words", maxWords))
+			return Invalid(paramText, text, fmt.Sprintf("at most %d words", maxWords))
 		}
 	}
 	if v, _ := q.Param(paramVersion); v != "" && v != "0" {
 		if _, err := strconv.ParseUint(v, 10, 64); err != nil {
-			return invalid(paramVersion, v, "the resourceVersion of an object or a list")
+			return Invalid(paramVersion, v, "the resourceVersion of an object or a list")
 		}
 		q.Version = v
 	}
@@ -286,7 +294,7 @@ func (q *Query) parseShape() (err error) {
 		return err
 	}
 	if q.ManagedFields && (q.Limit == All || q.Limit > maxLive) {
-		return invalid(paramLimit, strconv.Itoa(q.Limit),
+		return Invalid(paramLimit, strconv.Itoa(q.Limit),
 			fmt.Sprintf("at most %d with managedFields=true, as each object is then read from kube-apiserver", maxLive))
 	}
 	if q.Project, err = q.paths(paramFields, maxProjections); err != nil {
@@ -310,10 +318,10 @@ func (q *Query) paths(param string, most int) ([]Path, error) {
 		}
 		p, err := ParsePath(one)
 		if err != nil {
-			return nil, invalid(param, one, "field paths such as .metadata.name,.status.phase")
+			return nil, Invalid(param, one, "field paths such as .metadata.name,.status.phase")
 		}
 		if out = append(out, p); len(out) > most {
-			return nil, invalid(param, v, fmt.Sprintf("at most %d paths", most))
+			return nil, Invalid(param, v, fmt.Sprintf("at most %d paths", most))
 		}
 	}
 	return out, nil
@@ -326,7 +334,7 @@ func (q *Query) boolean(param string) (bool, error) {
 	}
 	b, err := strconv.ParseBool(v)
 	if err != nil {
-		return false, invalid(param, v, "true or false")
+		return false, Invalid(param, v, "true or false")
 	}
 	return b, nil
 }
@@ -338,7 +346,7 @@ func (q *Query) number(param string, absent int) (int, error) {
 	}
 	n, err := strconv.Atoi(v)
 	if err != nil {
-		return 0, invalid(param, v, "a whole number")
+		return 0, Invalid(param, v, "a whole number")
 	}
 	return n, nil
 }
@@ -355,14 +363,14 @@ func (q *Query) parseSort() error {
 		if strings.HasPrefix(text, ".") {
 			p, err := ParsePath(text)
 			if err != nil {
-				return invalid(paramSortBy, text, "a field path such as .spec.replicas")
+				return Invalid(paramSortBy, text, "a field path such as .spec.replicas")
 			}
 			key.Path = p
 		}
 		q.SortBy = append(q.SortBy, key)
 	}
 	if len(q.SortBy) > maxSortKeys {
-		return invalid(paramSortBy, v, fmt.Sprintf("at most %d keys", maxSortKeys))
+		return Invalid(paramSortBy, v, fmt.Sprintf("at most %d keys", maxSortKeys))
 	}
 	return nil
 }
@@ -388,22 +396,22 @@ func (q *Query) parseExact() {
 func (q *Query) parseSets() (err error) {
 	if v, _ := q.Param(paramLabelSelector); v != "" {
 		if q.Selectors, err = parseAlternatives(v); err != nil {
-			return invalid(paramLabelSelector, v, "a label selector: "+err.Error())
+			return Invalid(paramLabelSelector, v, "a label selector: "+err.Error())
 		}
 	}
 	if v, _ := q.Param(paramLabel); v != "" {
 		if q.Labels, err = parsePairs(v, false); err != nil {
-			return invalid(paramLabel, v, "key, !key, key=value or key!=value")
+			return Invalid(paramLabel, v, "key, !key, key=value or key!=value")
 		}
 	}
 	if v, _ := q.Param(paramAnnotation); v != "" {
 		if q.Annotations, err = parsePairs(v, true); err != nil {
-			return invalid(paramAnnotation, v, "key, !key, key=value or key!=value")
+			return Invalid(paramAnnotation, v, "key, !key, key=value or key!=value")
 		}
 	}
 	if v, _ := q.Param(paramFieldSelector); v != "" {
 		if q.Fields, err = parseFields(v); err != nil {
-			return invalid(paramFieldSelector, v, "path=value, path!=value or path=~value, joined by commas: "+err.Error())
+			return Invalid(paramFieldSelector, v, "path=value, path!=value or path=~value, joined by commas: "+err.Error())
 		}
 	}
 	return nil
@@ -411,13 +419,8 @@ func (q *Query) parseSets() (err error) {
 
 // Invalid returns the 400 for a parameter whose value can't be used: its details name the parameter,
 // and its message says what was expected.
-func Invalid(param, value, want string) error { return invalid(param, value, want) }
-
-func invalid(param, value, want string) error {
-	if len(value) > 100 {
-		value = value[:100] + "..."
-	}
-	msg := fmt.Sprintf("query parameter %q: %q: want %s", param, value, want)
+func Invalid(param, value, want string) error {
+	msg := fmt.Sprintf("query parameter %q: %q: want %s", param, status.Excerpt(value, 100), want)
 	if param == "" {
 		msg = "query parameters: want " + want
 	}

@@ -38,6 +38,8 @@ type Members struct {
 
 	s     string
 	at    int // the next byte to read
+	value int // where the value is that NextName has not read
+	depth int // how many values count as those around the object
 	begun bool
 	err   error
 }
@@ -45,8 +47,14 @@ type Members struct {
 // Object returns the members of the object s.
 func Object(s string) Members { return Members{s: s} }
 
+// ObjectWithin returns the members of the object s, in which no value may have more than depth others around it, as for Valid.
+func ObjectWithin(s string, depth int) Members { return Members{s: s, depth: max(0, maxDepth-depth)} }
+
 // Next moves to the next member, and reports whether there is one.
-func (m *Members) Next() bool {
+func (m *Members) Next() bool { return m.NextName() && m.Read() }
+
+// NextName moves to the next member without reading its value, which Read or Objects has to do, and reports whether there is one.
+func (m *Members) NextName() bool {
 	if m.err != nil {
 		return false
 	}
@@ -55,17 +63,56 @@ func (m *Members) Next() bool {
 	if !more {
 		return m.stop(i)
 	}
-	start := member(m.s, i)
-	if start < 0 {
+	if m.value = member(m.s, i); m.value < 0 {
 		return m.stop(-1)
 	}
-	end := skip(m.s, start, 1)
+	m.Key, m.Value = name(m.s, i), ""
+	return true
+}
+
+// Read reads the value of the member that NextName has moved to, and reports whether there is one.
+func (m *Members) Read() bool {
+	end := skip(m.s, m.value, m.depth+1)
 	if end < 0 {
 		return m.stop(-1)
 	}
-	m.at = end
-	m.Key, m.Value = name(m.s, i), m.s[start:end]
+	m.at, m.Value = end, m.s[m.value:end]
 	return true
+}
+
+// IsArray reports whether the value of the member that NextName has moved to is an array, if it is valid.
+func (m *Members) IsArray() bool { return m.value < len(m.s) && m.s[m.value] == '[' }
+
+// Objects reads the value of the member that NextName has moved to, an array of objects, each byte once: f walks one of them, and gets its
+// text by Text when the walk has ended. It reports whether that is what the value is.
+func (m *Members) Objects(f func(object *Members)) bool {
+	s, at := m.s[m.value:], 0
+	for begun := false; ; begun = true {
+		i, more := next(s, at, begun, '[', ']')
+		if !more {
+			if i < 0 {
+				return m.stop(-1)
+			}
+			m.at, m.Value = m.value+i, s[:i]
+			return true
+		}
+		o := Members{s: s[i:], depth: m.depth + 2}
+		f(&o)
+		for o.Next() { //nolint:revive // Next does it
+		}
+		if o.Err() != nil {
+			return m.stop(-1)
+		}
+		at = i + o.at
+	}
+}
+
+// Text returns the object, as written, once a walk over it has ended, and "" before.
+func (m *Members) Text() string {
+	if !errors.Is(m.err, errEnd) {
+		return ""
+	}
+	return m.s[:m.at]
 }
 
 // member returns where the value of the member starts whose name is at i, or -1 if there is none.
@@ -111,6 +158,9 @@ func (m *Members) Err() error {
 	}
 	return m.err
 }
+
+// Whole reports whether the walk has ended, and nothing follows the object but white space: what Valid reports, without reading it again.
+func (m *Members) Whole() bool { return errors.Is(m.err, errEnd) && space(m.s, m.at) == len(m.s) }
 
 // Elements walks the elements of a JSON array as Members walks an object.
 type Elements struct {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -110,6 +111,49 @@ func nested(n int, open, shut string) string {
 	return strings.Repeat(open, n) + "1" + strings.Repeat(shut, n)
 }
 
+// whole reports whether a walk over an object finds it valid.
+func whole(s string, depth int) bool {
+	m := rawjson.ObjectWithin(s, depth)
+	for m.Next() { //nolint:revive // Next does it
+	}
+	return m.Whole()
+}
+
+// walkByName fails unless a walk that reads arrays of objects element by element finds what one that reads values does.
+func walkByName(t *testing.T, s string) {
+	t.Helper()
+	m := rawjson.ObjectWithin(s, maxDepth)
+	for m.NextName() {
+		by, found := m, []string{}
+		is := by.IsArray() && by.Objects(func(o *rawjson.Members) {
+			if o.Text() != "" {
+				t.Errorf("%q has a text before its end", o.Text())
+			}
+			for o.Next() { //nolint:revive // Next does it
+			}
+			found = append(found, o.Text())
+		})
+		valid, want, objects := m.Read(), []string{}, true
+		for all := rawjson.Array(m.Value); all.Next(); {
+			want = append(want, all.Value)
+			objects = objects && all.Value[0] == '{'
+		}
+		if array := valid && m.IsArray() && objects; is != array || is && (by.Value != m.Value || !slices.Equal(found, want)) {
+			t.Errorf("%q has the objects %q: %v, and is %q, with %q", s, found, is, m.Value, want)
+		}
+	}
+	if m.Whole() != whole(s, maxDepth) {
+		t.Errorf("a walk by names over %q finds it whole: %v", s, m.Whole())
+	}
+}
+
+func TestAnArrayOfObjectsIsWalkedAsItIsRead(t *testing.T) {
+	for _, s := range []string{`{}`, `{"a":[]}`, `{"a":[{}],"b":1}`, `{"a" : [ {"b":[{}]} , {"c":"\\"} ] , "d" : {} } `, `{"a":[1]}`, `{"a":[{},1]}`,
+		`{"a":[{},]}`, `{"a":[{}`, `{"a":[{}]`, `{"a":[{"b"}]}`, `{"a":{}}`, `{"a":"["}`, `[{}]`, `{"a":[{}]}x`, `{"a":[{} {}]}`, pod} {
+		walkByName(t, s)
+	}
+}
+
 func TestDepthIsBounded(t *testing.T) {
 	for _, b := range [][2]string{{"[", "]"}, {`{"a":`, "}"}} {
 		for _, c := range []struct {
@@ -120,6 +164,9 @@ func TestDepthIsBounded(t *testing.T) {
 		} {
 			if got := rawjson.Valid(nested(c.n, b[0], b[1]), c.depth); got != c.want {
 				t.Errorf("a value in %d of %s, where %d may be: %v", c.n, b, c.depth, got)
+			}
+			if got := whole(nested(c.n, b[0], b[1]), c.depth); b[0] != "[" && c.n > 0 && got != c.want {
+				t.Errorf("a walk over a value in %d of %s, where %d may be: %v", c.n, b, c.depth, got)
 			}
 		}
 	}
@@ -151,6 +198,10 @@ func FuzzValidAgreesWithEncodingJSON(f *testing.F) {
 		if len(s) < maxDepth && rawjson.Valid(s, maxDepth) != json.Valid([]byte(s)) {
 			t.Errorf("Valid(%q) = %v", s, !json.Valid([]byte(s)))
 		}
+		if object := strings.HasPrefix(strings.TrimLeft(s, " \n\t\r"), "{"); len(s) < maxDepth && whole(s, maxDepth) != (object && json.Valid([]byte(s))) {
+			t.Errorf("a walk over %q finds it whole: %v", s, whole(s, maxDepth))
+		}
+		walkByName(t, s)
 	})
 }
 

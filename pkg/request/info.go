@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
 // Info is what a request asks for. Parse makes it, and it is immutable afterwards.
@@ -89,4 +91,51 @@ type SourceKey struct{}
 func SourceFrom(ctx context.Context) string {
 	s, _ := ctx.Value(SourceKey{}).(string)
 	return s
+}
+
+// BearerTokenKey is the context key of the bearer token that the request came with, as a string.
+type BearerTokenKey struct{}
+
+// BearerTokenFrom returns the bearer token that the request of ctx came with in Authorization; "" where it had none, or was not
+// authenticated. It is passed on to nobody but who may be the caller.
+func BearerTokenFrom(ctx context.Context) string {
+	s, _ := ctx.Value(BearerTokenKey{}).(string)
+	return s
+}
+
+// Scope is the scope of bindings that can allow a request.
+type Scope uint8
+
+// The scopes, from the widest to the narrowest.
+const (
+	Global Scope = iota
+	Cluster
+	Workspace
+	Namespace
+)
+
+// Label returns a scope as the label iamv1beta1.LabelScope and the names of synthetic groups have it.
+func (s Scope) Label() string {
+	switch s {
+	case Global:
+		return iamv1beta1.ScopeGlobal
+	case Cluster:
+		return iamv1beta1.ScopeCluster
+	case Workspace:
+		return iamv1beta1.ScopeWorkspace
+	}
+	return iamv1beta1.ScopeNamespace
+}
+
+// RoleKind returns the kind of the roles of a scope; that of their bindings ends in Binding.
+func (s Scope) RoleKind() string {
+	switch s {
+	case Global:
+		return iamv1beta1.KindGlobalRole
+	case Cluster:
+		return iamv1beta1.KindClusterRole
+	case Workspace:
+		return iamv1beta1.KindWorkspaceRole
+	}
+	return iamv1beta1.KindRole
 }

@@ -74,7 +74,7 @@
 // kind/table.go: fields, which are read once for each version of an object (extract); how each is compared, indexed or sorted by;
 // what is not cached or shown (Cut, CutClusterWide); a plan function where other kinds are needed; and what another kind knows
 // of them, which answers show as an annotation without a copy of the object (completed_page.go). Of
-// what CutClusterWide names, lists show the keys to who may list all of the kind (CutKeys). Every other kind, custom
+// what CutClusterWide names, lists show the keys to callers who may list all of the kind (CutKeys). Every other kind, custom
 // resources too, is served by its metadata and the paths of its fields.
 //
 // # What bounds it

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/storetest"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -46,7 +46,7 @@ func newWorld(t testing.TB, objects map[string][]string, o Options) *world {
 	srv := httptest.NewServer(http.HandlerFunc(w.serve))
 	ctx, cancel := context.WithCancel(context.Background())
 	st, err := store.New(ctx, store.Options{
-		Config: &rest.Config{Host: srv.URL}, Discovery: discovery{}, Schemas: Schemas(), SyncWait: 2 * time.Minute, VersionWait: 2 * time.Minute,
+		Config: &rest.Config{Host: srv.URL}, Discovery: kinds, Schemas: Schemas(), SyncWait: 2 * time.Minute, VersionWait: 2 * time.Minute,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -99,36 +99,14 @@ func (w *world) send(path, event, object string) {
 	events <- `{"type":"` + event + `","object":` + object + `}`
 }
 
-// discovery knows the kinds that tests use.
-type discovery struct{}
-
-func (discovery) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGroupList,
-	map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
-	list := func(namespaced bool, kinds ...string) []metav1.APIResource {
-		var out []metav1.APIResource
-		for _, k := range kinds {
-			out = append(out, metav1.APIResource{Name: strings.ToLower(k) + "s", Kind: k, Namespaced: namespaced, Verbs: verbs})
-		}
-		return out
-	}
-	resources := map[schema.GroupVersion][]metav1.APIResource{
-		{Version: "v1"}:                                     append(list(true, "Pod", "Service", "Secret", "ConfigMap"), list(false, "Node", "Namespace")...),
-		{Group: "apps", Version: "v1"}:                      list(true, "Deployment", "ReplicaSet"),
-		{Group: "iam.kubesphere.io", Version: "v1beta1"}:    list(false, "User"),
-		{Group: "tenant.kubesphere.io", Version: "v1beta1"}: list(false, "Workspace"),
-		{Group: "example.com", Version: "v1"}:               list(true, "Widget"),
-	}
-	groups, lists := &metav1.APIGroupList{}, map[schema.GroupVersion]*metav1.APIResourceList{}
-	for gv, r := range resources {
-		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
-		groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: v, Versions: []metav1.GroupVersionForDiscovery{v}})
-		lists[gv] = &metav1.APIResourceList{GroupVersion: gv.String(), APIResources: r}
-	}
-	return groups, lists, nil, nil
-}
-
-func (discovery) ServerResourcesForGroupVersionWithContext(context.Context, string) (*metav1.APIResourceList, error) {
-	return nil, nil
+// kinds are those that tests use.
+var kinds = storetest.Kinds{
+	{Version: "v1"}: append(storetest.Namespaced("pods Pod", "services Service", "secrets Secret", "configmaps ConfigMap"),
+		storetest.Cluster("nodes Node", "namespaces Namespace")...),
+	{Group: "apps", Version: "v1"}:                      storetest.Namespaced("deployments Deployment", "replicasets ReplicaSet"),
+	{Group: "iam.kubesphere.io", Version: "v1beta1"}:    storetest.Cluster("users User"),
+	{Group: "tenant.kubesphere.io", Version: "v1beta1"}: storetest.Cluster("workspaces Workspace"),
+	{Group: "example.com", Version: "v1"}:               storetest.Cluster("widgets Widget"),
 }
 
 func (w *world) resolve(t testing.TB, group, resource string) *store.Kind {

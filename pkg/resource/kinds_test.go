@@ -14,6 +14,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/resource/kind"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/storetest"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -38,22 +39,15 @@ var served = map[schema.GroupVersion]string{ // "+" marks a kind in namespaces
 	{Group: "example.com", Version: "v1"}:         "widgets+ gadgets",
 }
 
-type everything struct{ discovery }
-
-func (everything) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGroupList,
-	map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
-	groups, lists := &metav1.APIGroupList{}, map[schema.GroupVersion]*metav1.APIResourceList{}
+func everything() storetest.Kinds {
+	all := storetest.Kinds{}
 	for gv, names := range served {
-		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
-		groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: v, Versions: []metav1.GroupVersionForDiscovery{v}})
-		list := &metav1.APIResourceList{GroupVersion: gv.String()}
 		for name := range strings.FieldsSeq(names) {
 			plural, namespaced := strings.CutSuffix(name, "+")
-			list.APIResources = append(list.APIResources, metav1.APIResource{Name: plural, Kind: strings.ToUpper(plural), Namespaced: namespaced, Verbs: verbs})
+			all[gv] = append(all[gv], metav1.APIResource{Name: plural, Kind: strings.ToUpper(plural), Namespaced: namespaced, Verbs: verbs})
 		}
-		lists[gv] = list
 	}
-	return groups, lists, nil, nil
+	return all
 }
 
 // newCluster is newWorld with every kind.
@@ -62,7 +56,7 @@ func newCluster(t testing.TB, objects map[string][]string, o Options) *world {
 	srv := httptest.NewServer(http.HandlerFunc(w.serve))
 	ctx, cancel := context.WithCancel(context.Background())
 	st, err := store.New(ctx, store.Options{
-		Config: &rest.Config{Host: srv.URL}, Discovery: everything{}, Schemas: Schemas(), SyncWait: 2 * time.Minute,
+		Config: &rest.Config{Host: srv.URL}, Discovery: everything(), Schemas: Schemas(), SyncWait: 2 * time.Minute,
 	})
 	if err != nil {
 		t.Fatal(err)

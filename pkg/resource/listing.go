@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"context"
 	"net/http"
 
 	"kapis.dev/ks-apiserver/pkg/query"
@@ -60,7 +61,7 @@ func (s *Service) Answer(r *http.Request, l *Listing) (any, error) {
 	}
 	p, err := s.List(ctx, l.Kind, l.Scope, l.Query)
 	if err == nil && l.Query.Keys {
-		return p.Rows(), nil
+		return s.rows(ctx, l, p)
 	}
 	if err == nil && l.Query.ManagedFields && l.AsCaller != nil {
 		p, err = s.Complete(ctx, p, l.Scope, l.AsCaller)
@@ -77,4 +78,22 @@ func (s *Service) Answer(r *http.Request, l *Listing) (any, error) {
 		return s.Tables.For(ctx, l.Kind, l.Scope, form).Page(p, next), nil
 	}
 	return l.Form(p, next), nil
+}
+
+// rows returns the answer to a query for keys, with as many of the objects as it asks for. These may be newer than the keys: a caller that
+// merges pages knows objects by their UIDs, and versions by the objects.
+func (s *Service) rows(ctx context.Context, l *Listing, p *page.Page) (any, error) {
+	if l.Query.Objects == 0 {
+		return p.Rows(nil), nil
+	}
+	q := *l.Query
+	q.Keys, q.Limit, q.Facets = false, q.Objects, nil
+	objects, err := s.List(ctx, l.Kind, l.Scope, &q)
+	if err == nil && q.ManagedFields && l.AsCaller != nil {
+		objects, err = s.Complete(ctx, objects, l.Scope, l.AsCaller)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.Rows(objects), nil
 }

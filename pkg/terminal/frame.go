@@ -45,7 +45,7 @@ type decoder struct {
 	half string
 }
 
-// decode returns what a frame has: input, or a size (else nil).
+// decode returns the input or the size in a frame; the other one is empty or nil.
 func (d *decoder) decode(raw []byte) (input []byte, size *Size, err error) {
 	if !utf8.Valid(raw) { // RFC 6455, 8.1
 		return nil, nil, errors.New("a frame is not valid UTF-8")
@@ -85,19 +85,19 @@ func (d *decoder) input(raw json.RawMessage) ([]byte, error) {
 	return []byte(text), nil
 }
 
-const escaped = len(`\ud83d`)
+const escapeLength = len(`\ud83d`)
 
 // trailingHalf returns the escape at the end of the inside of a JSON string that is the first half of a character (a high
 // surrogate), or "".
 func trailingHalf(s []byte) string {
-	if len(s) < escaped {
+	if len(s) < escapeLength {
 		return ""
 	}
-	end := s[len(s)-escaped:]
+	end := s[len(s)-escapeLength:]
 	if end[0] != '\\' || end[1] != 'u' || end[2]|0x20 != 'd' || !bytes.ContainsRune([]byte("89abAB"), rune(end[3])) {
 		return ""
 	}
-	before := s[:len(s)-escaped]
+	before := s[:len(s)-escapeLength]
 	if slashes := len(before) - len(bytes.TrimRight(before, `\`)); slashes%2 == 1 {
 		return "" // the backslash is itself escaped
 	}

@@ -59,7 +59,7 @@ type limit struct {
 }
 
 // check returns how long to wait for the next check, what to tell the client now, and whether the limit is reached. A client is
-// warned once, unless the time began anew meanwhile.
+// warned once, unless the time began again meanwhile.
 func (l *limit) check(now time.Time) (wait time.Duration, text string, over bool) {
 	if l.most <= 0 {
 		return time.Hour, "", false

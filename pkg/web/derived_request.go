@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -20,4 +21,14 @@ func WithRequest(r *restful.Request, in *http.Request) *restful.Request {
 // SetBody replaces the body of a request.
 func SetBody(r *http.Request, text string) {
 	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
+}
+
+type headKey struct{}
+
+// AsHead returns a context that marks a request as a HEAD, for one that goes on as the corresponding GET.
+func AsHead(ctx context.Context) context.Context { return context.WithValue(ctx, headKey{}, true) }
+
+// IsHead reports whether only the head of the answer is wanted. net/http sends no more in any case; an endless answer must not begin.
+func IsHead(r *http.Request) bool {
+	return r.Method == http.MethodHead || r.Context().Value(headKey{}) != nil
 }

@@ -13,22 +13,28 @@ import (
 
 	openapi_v2 "github.com/google/gnostic-models/openapiv2"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/kube-openapi/pkg/openapiconv"
 	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"kapis.dev/ks-apiserver/pkg/extension"
+	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 // sections are the objects of a document of version 2 that its references lead to.
 var sections = []string{"definitions", "parameters", "responses"}
 
-// describe returns what the document of a backend says of the routes of one group and version, nil if it says nothing of them. What it
-// says of other paths is left out, and its names get a prefix, so that they are those of no other extension and none of ours.
-func describe(gv schema.GroupVersion, body []byte) (out *documents, err error) {
+// describe returns what the document of a backend says of the routes of one group and version, which it has below a root of its own; nil
+// if it says nothing of them. What it says of other paths is left out, and its names get a prefix, so that they are those of no other
+// extension and none of ours.
+func describe(gv schema.GroupVersion, root string, body []byte) (out *documents, err error) {
 	defer func() { // the libraries that read documents are not written for those of strangers
 		if r := recover(); r != nil {
 			out, err = nil, errors.New("its document can't be read")
 		}
 	}()
-	d := &extensionReader{prefix: gv.Group + "_" + gv.Version + "_", base: "/kapis/" + gv.String(), used: map[string]map[string]any{}}
+	d := &extensionReader{prefix: gv.Group + "_" + gv.Version + "_", base: "/kapis/" + gv.String(), there: root + "/" + gv.String(),
+		used: map[string]map[string]any{}}
 	if err := d.read(body); err != nil || len(d.paths) == 0 {
 		return nil, err
 	}
@@ -41,7 +47,7 @@ func describe(gv schema.GroupVersion, body []byte) (out *documents, err error) {
 		return nil, fmt.Errorf("write the document: %w", err)
 	}
 	sum := sha256.Sum256(text)
-	out = &documents{v2Hash: hex.EncodeToString(sum[:8]), v3: map[string]*ownDocument{}}
+	out = &documents{v2Hash: hex.EncodeToString(sum[:8]), v3: map[string]*ownDocument{}, routes: d.routes}
 	parsed, err := openapi_v2.ParseDocument(text)
 	if err != nil {
 		return nil, errors.New("its document is not valid (OpenAPI 2.0)") // the error repeats the document
@@ -74,10 +80,13 @@ func describe(gv schema.GroupVersion, body []byte) (out *documents, err error) {
 
 // extensionReader reads one document.
 type extensionReader struct {
-	prefix, base string
-	top          map[string]any
-	paths        map[string]any
-	used         map[string]map[string]any // of each section, under the new names
+	prefix string
+	base   string // of the paths here
+	there  string // base, as the document has it
+	top    map[string]any
+	paths  map[string]any
+	routes []extension.Route
+	used   map[string]map[string]any // of each section, under the new names
 }
 
 func (d *extensionReader) read(body []byte) error {
@@ -89,7 +98,7 @@ func (d *extensionReader) read(body []byte) error {
 	d.paths = map[string]any{}
 	all, _ := d.top["paths"].(map[string]any)
 	for _, path := range slices.Sorted(maps.Keys(all)) {
-		rest, ok := strings.CutPrefix(path, d.base)
+		rest, ok := strings.CutPrefix(path, d.there)
 		if !ok || rest != "" && rest[0] != '/' {
 			continue
 		}
@@ -101,9 +110,30 @@ func (d *extensionReader) read(body []byte) error {
 		if err := d.rename(item); err != nil {
 			return err
 		}
-		d.paths[path] = item
+		d.paths[d.base+rest] = item
+		d.addRoutes(d.base+rest, item)
 	}
 	return nil
+}
+
+// addRoutes notes the routes of a path. One that no request could be authorized for is none.
+func (d *extensionReader) addRoutes(path string, item map[string]any) {
+	for _, method := range slices.Sorted(maps.Keys(item)) {
+		operation, ok := item[method].(map[string]any)
+		if !ok {
+			continue
+		}
+		pattern, err := request.ParsePattern(strings.ToUpper(method), path)
+		if err != nil {
+			continue
+		}
+		gvk, _ := operation["x-kubernetes-group-version-kind"].(map[string]any)
+		kind, _ := gvk["kind"].(string)
+		if len(validation.IsDNS1035Label(strings.ToLower(kind))) > 0 {
+			kind = ""
+		}
+		d.routes = append(d.routes, extension.Route{Pattern: pattern, Kind: kind})
+	}
 }
 
 // complete writes into operations what the top of the document says for all of them, and leaves out what only that could explain. One that

@@ -4,13 +4,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/extension"
 )
 
 const (
@@ -31,6 +32,8 @@ const MaxExtension = 4 << 20
 // Extension is a group and version whose routes are at the backend of an extension.
 type Extension struct {
 	schema.GroupVersion
+	// Root is what its paths begin with in the backend's document, in place of /kapis.
+	Root string
 	// Backend identifies where the routes are: with another one, nothing that was known counts.
 	Backend any
 	// Get returns the backend's document of version 2 (/openapi/v2) as JSON and its entity tag, or no document where it has etag still.
@@ -94,16 +97,45 @@ func (e *extensions) current(ctx context.Context) (*documents, error) {
 	return e.joined, nil
 }
 
-// refresh begins to ask the backends, where it is time to. It returns what is closed when they have answered, and whether one of them
-// was never asked before.
+// routes returns the routes that backends describe, and what is another one once they are others.
+func (e *extensions) routes(ctx context.Context) (all map[schema.GroupVersion][]extension.Route, of any) {
+	if len(e.list()) == 0 {
+		return nil, nil
+	}
+	if _, err := e.current(ctx); err != nil {
+		return nil, nil // the log says why
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all = map[schema.GroupVersion][]extension.Route{}
+	for gv, d := range e.known {
+		if d.part != nil {
+			all[gv] = d.part.routes
+		}
+	}
+	return all, e.joined
+}
+
+// refresh begins to ask the backends, where it is time to, and forgets at once what those said that are gone. It returns what is closed
+// when they have answered, and whether one of them was never asked before.
 func (e *extensions) refresh(own *documents) (done chan struct{}, first bool) {
 	all := e.list()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	first = slices.ContainsFunc(all, func(x Extension) bool { return e.known[x.GroupVersion] == nil })
-	if e.refreshing == nil && (first || e.now().Sub(e.checked) >= extensionFreshFor) && (len(all) > 0 || len(e.known) > 0) {
+	left := map[schema.GroupVersion]*extensionDocument{}
+	for _, x := range all {
+		if d := e.known[x.GroupVersion]; d != nil {
+			left[x.GroupVersion] = d
+		} else {
+			first = true
+		}
+	}
+	if len(left) < len(e.known) {
+		e.known, e.joined = left, join(own, left)
+	}
+	if e.refreshing == nil && (first || e.now().Sub(e.checked) >= extensionFreshFor) && len(all) > 0 {
 		e.checked, e.refreshing = e.now(), make(chan struct{})
-		go e.read(own, all, maps.Clone(e.known), e.refreshing)
+		go e.read(own, all, left, e.refreshing)
 	}
 	return e.refreshing, first
 }
@@ -113,10 +145,10 @@ func (e *extensions) read(own *documents, all []Extension, known map[schema.Grou
 	found := make([]*extensionDocument, len(all))
 	var asking errgroup.Group
 	asking.SetLimit(extensionsAtOnce)
-	var one sync.Mutex // to describe a document takes many times its size
+	var describing sync.Mutex // one at a time: it takes many times the size of the document
 	for i, x := range all {
 		asking.Go(func() error {
-			found[i] = e.ask(x, known[x.GroupVersion], &one)
+			found[i] = e.ask(x, known[x.GroupVersion], &describing)
 			return nil
 		})
 	}
@@ -132,7 +164,7 @@ func (e *extensions) read(own *documents, all []Extension, known map[schema.Grou
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !maps.EqualFunc(next, known, func(a, b *extensionDocument) bool { return a.part == b.part }) {
+	if !maps.EqualFunc(next, e.known, func(a, b *extensionDocument) bool { return a.part == b.part }) {
 		e.joined = join(own, next)
 	}
 	e.known, e.refreshing = next, nil
@@ -140,7 +172,7 @@ func (e *extensions) read(own *documents, all []Extension, known map[schema.Grou
 }
 
 // ask returns what a backend says of its routes: what it said before, if it does not answer.
-func (e *extensions) ask(x Extension, before *extensionDocument, one *sync.Mutex) *extensionDocument {
+func (e *extensions) ask(x Extension, before *extensionDocument, describing *sync.Mutex) *extensionDocument {
 	if before == nil || before.backend != x.Backend {
 		before = &extensionDocument{backend: x.Backend, seen: e.now()}
 	}
@@ -161,10 +193,10 @@ func (e *extensions) ask(x Extension, before *extensionDocument, one *sync.Mutex
 	}
 	next.etag, next.seen = etag, e.now()
 	if digest := sha256.Sum256(body); digest != before.digest {
-		one.Lock()
-		defer one.Unlock()
+		describing.Lock()
+		defer describing.Unlock()
 		next.digest, next.size = digest, len(body)
-		if next.part, err = describe(x.GroupVersion, body); err != nil {
+		if next.part, err = describe(x.GroupVersion, x.Root, body); err != nil {
 			klog.InfoS("an extension is left out of the OpenAPI documents", "groupVersion", x.String(), "reason", err)
 			next.size = 0
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,7 +86,7 @@ func shops(t *testing.T, k *kube, list func() []Extension) (*Handler, string, *c
 }
 
 func oneShop(b *backend) func() []Extension {
-	return func() []Extension { return []Extension{{GroupVersion: shop, Backend: b, Get: b.get}} }
+	return func() []Extension { return []Extension{{GroupVersion: shop, Root: "/kapis", Backend: b, Get: b.get}} }
 }
 
 // settle waits until the backends that are asked now have answered.
@@ -135,6 +136,13 @@ func TestX11DocumentsHaveThePartsOfExtensions(t *testing.T) {
 	if bytes.Contains(body, []byte("unused")) || !bytes.Contains(body, []byte("9223372036854775807")) || bytes.Contains(body, []byte("securityDefinitions")) {
 		t.Error("it has what nothing refers to, or a number is another one")
 	}
+	routes, of := h.Routes(t.Context())
+	if again, still := h.Routes(t.Context()); len(again) != 1 || still != of {
+		t.Errorf("routes that are the same: %v", again)
+	}
+	if len(routes) != 1 || len(routes[shop]) != 1 || routes[shop][0].Asks().Resource != "orders" || routes[shop][0].Asks().Verb != "list" {
+		t.Errorf("its routes are %+v", routes)
+	}
 	if s.Responses["shop.example.com_v1_none"].Description == "" || s.Parameters["shop.example.com_v1_page"].Name != "page" {
 		t.Errorf("%v %v", s.Responses, s.Parameters)
 	}
@@ -172,7 +180,7 @@ func TestX11WhatIsNoDocumentIsLeftOut(t *testing.T) {
 	to := func(ref string) string {
 		return path(`{"get":{"responses":{"200":{"description":"a","schema":{"$ref":"` + ref + `"}}}}}`)
 	}
-	plain, err := describe(shop, []byte(to("#/definitions/D")))
+	plain, err := describe(shop, "/kapis", []byte(to("#/definitions/D")))
 	if err != nil || plain == nil {
 		t.Fatal(err)
 	}
@@ -185,14 +193,28 @@ func TestX11WhatIsNoDocumentIsLeftOut(t *testing.T) {
 		"an address": to("https://example.com/a.json#/D"), "a file": to("/etc/passwd"), "nothing": to("#/definitions/E"), "a path": to("#/paths"),
 		"an empty name": to("#/definitions/"), "too deep": path(strings.Repeat(`{"a":`, 20000) + "1" + strings.Repeat("}", 20000)),
 	} {
-		if d, err := describe(shop, []byte(document)); err == nil {
+		if d, err := describe(shop, "/kapis", []byte(document)); err == nil {
 			t.Errorf("%s: it is taken: %+v", name, d)
 		} else if len(err.Error()) > 400 {
 			t.Errorf("%s: the error has %d letters", name, len(err.Error()))
 		}
 	}
-	if d, err := describe(shop, []byte(`{"swagger":"2.0","paths":{"/healthz":{}}}`)); d != nil || err != nil {
+	if d, err := describe(shop, "/kapis", []byte(`{"swagger":"2.0","paths":{"/healthz":{}}}`)); d != nil || err != nil {
 		t.Errorf("paths of others: %v %v", d, err)
+	}
+}
+
+// A server that is built with k8s.io/apiserver has its groups below /apis: here they are below /kapis, in its document too.
+func TestX11TheRootOfABackendIsItsOwn(t *testing.T) {
+	d, err := describe(shop, "/apis", []byte(strings.ReplaceAll(shopDocument, `"/kapis/`, `"/apis/`)))
+	if err != nil || d == nil {
+		t.Fatal(err)
+	}
+	if paths := d.v2.Paths.GetPath(); len(paths) != 1 || paths[0].Name != shopBase+"/orders" {
+		t.Errorf("%v", paths)
+	}
+	if d, err := describe(shop, "/apis", []byte(shopDocument)); d != nil || err != nil {
+		t.Errorf("paths that are not below its root: %v %v", d, err)
 	}
 }
 
@@ -201,7 +223,7 @@ func FuzzADocumentOfABackend(f *testing.F) {
 	f.Add(`{"swagger":"2.0","paths":{"` + shopBase + `":{"get":{"responses":{}},"parameters":[{"$ref":"#/parameters/a"}]}},
 		"parameters":{"a":{"$ref":"#/parameters/a"}}}`)
 	f.Fuzz(func(t *testing.T, document string) {
-		d, err := describe(shop, []byte(document))
+		d, err := describe(shop, "/kapis", []byte(document))
 		if err != nil || d == nil {
 			return
 		}
@@ -257,6 +279,32 @@ func TestX11ABackendThatIsAwayKeepsItsPartForAWhile(t *testing.T) {
 	}
 }
 
+// X11: an extension that is removed is in no document that is read later, whenever its backend was asked last; another one stays.
+func TestX11AnExtensionThatIsRemovedIsInNoDocument(t *testing.T) {
+	all := oneShop(&backend{document: shopDocument})()
+	other := schema.GroupVersion{Group: "other.example.com", Version: "v1"}
+	rest := &backend{document: strings.ReplaceAll(shopDocument, shop.Group, other.Group)}
+	all = append(all, Extension{GroupVersion: other, Root: "/kapis", Backend: rest, Get: rest.get})
+	var removed atomic.Bool
+	h, url, clock := shops(t, newKube(t), func() []Extension {
+		if removed.Load() {
+			return all[1:]
+		}
+		return all
+	})
+	settle(t, h)
+	for _, gone := range []bool{false, true} {
+		removed.Store(gone)
+		clock.pass(time.Second) // the joined document is as old as that
+		_, body := fetch(t, url+"/openapi/v2")
+		routes, _ := h.extensions.routes(t.Context())
+		if bytes.Contains(body, []byte(shop.Group)) == gone || (routes[shop] == nil) != gone ||
+			!bytes.Contains(body, []byte(other.Group)) || routes[other] == nil {
+			t.Errorf("removed %v: %d routes, and %d of the other one", gone, len(routes[shop]), len(routes[other]))
+		}
+	}
+}
+
 // current returns the documents as they are now.
 func current(ctx context.Context, t *testing.T, h *Handler) *documents {
 	t.Helper()
@@ -302,8 +350,8 @@ func TestX11NobodyWaitsForABackend(t *testing.T) {
 	if res, _ := fetch(t, url+"/openapi/v2"); res.StatusCode != http.StatusOK {
 		t.Fatal(res.StatusCode)
 	}
-	all = []Extension{{GroupVersion: shop, Backend: fine, Get: fine.get},
-		{GroupVersion: schema.GroupVersion{Group: "slow.example.com", Version: "v1"}, Backend: &slow, Get: slow}}
+	all = []Extension{{GroupVersion: shop, Root: "/kapis", Backend: fine, Get: fine.get},
+		{GroupVersion: schema.GroupVersion{Group: "slow.example.com", Version: "v1"}, Root: "/kapis", Backend: &slow, Get: slow}}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // who waits no longer gets what there is
 	if current(ctx, t, h) == nil {

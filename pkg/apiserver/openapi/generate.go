@@ -18,6 +18,8 @@ import (
 	"k8s.io/kube-openapi/pkg/handler3"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"kapis.dev/ks-apiserver/pkg/extension"
 )
 
 // documents are what is added to those of kube-apiserver: this server's own, generated once, and those of extensions.
@@ -26,6 +28,7 @@ type documents struct {
 	v2        *openapi_v2.Document // what is in v2Members, and nothing else
 	v2Hash    string
 	v3        map[string]*ownDocument // by the path in the index
+	routes    []extension.Route       // of the backend of an extension
 }
 
 type ownDocument struct {

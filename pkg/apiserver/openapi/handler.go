@@ -3,6 +3,7 @@ package openapi
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,9 +15,11 @@ import (
 	"github.com/munnerz/goautoneg"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"kapis.dev/ks-apiserver/pkg/extension"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -64,6 +67,12 @@ func New(o Options) (*Handler, error) {
 		h.v2[f] = &fresh[*document]{load: loadV2(up, added.current, f), now: o.Now, keep: o.FreshFor}
 	}
 	return h, nil
+}
+
+// Routes returns the routes that the backends of extensions describe, by group and version, and what is another value once they change. It
+// asks backends as rarely as readers of documents do, and waits for a new one a second at most.
+func (h *Handler) Routes(ctx context.Context) (all map[schema.GroupVersion][]extension.Route, of any) {
+	return h.extensions.routes(ctx)
 }
 
 // generate describes the routes; an error names the route or type that can't be described.

@@ -3,6 +3,7 @@
 package discovery
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kapis.dev/ks-apiserver/pkg/extension"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -29,16 +31,19 @@ type Options struct {
 	Services []*restful.WebService
 	// ByName is the group and version whose routes serve every kind by its plural name alone.
 	ByName schema.GroupVersion
+	// Extensions returns the routes that extensions have, and what is another value once they change; nil for none.
+	Extensions func(context.Context) (routes map[schema.GroupVersion][]extension.Route, of any)
 }
 
 // Handler answers discovery from memory. The documents are made when the kinds have changed, and not for a request.
 type Handler struct {
 	Options
-	own map[schema.GroupVersion]map[string]*ownResource
+	own routedResources
 
-	mu        sync.Mutex
-	of        *store.Served // what documents were made of
-	documents map[string]*web.Document
+	mu         sync.Mutex
+	of         *store.Served // what documents were made of
+	extensions any           // and this
+	documents  map[string]*web.Document
 }
 
 // New returns a Handler. The error names a route that can't be read.
@@ -74,7 +79,7 @@ func (h *Handler) document(r *http.Request) (*web.Document, error) {
 	if served == nil {
 		return nil, status.RetryAfter(1, status.Errorf(http.StatusServiceUnavailable, "kube-apiserver has not yet told which kinds it serves"))
 	}
-	documents, err := h.current(served)
+	documents, err := h.current(r.Context(), served)
 	if err != nil {
 		return nil, err
 	}
@@ -85,16 +90,21 @@ func (h *Handler) document(r *http.Request) (*web.Document, error) {
 }
 
 // current returns the documents of what is served.
-func (h *Handler) current(served *store.Served) (map[string]*web.Document, error) {
+func (h *Handler) current(ctx context.Context, served *store.Served) (map[string]*web.Document, error) {
+	var routes map[schema.GroupVersion][]extension.Route
+	var extensions any
+	if h.Extensions != nil {
+		routes, extensions = h.Extensions(ctx)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.of == served {
+	if h.of == served && h.extensions == extensions {
 		return h.documents, nil
 	}
-	documents, err := h.build(served)
+	documents, err := h.build(served, extensionResources(routes))
 	if err != nil {
 		return nil, err
 	}
-	h.of, h.documents = served, documents
+	h.of, h.extensions, h.documents = served, extensions, documents
 	return documents, nil
 }

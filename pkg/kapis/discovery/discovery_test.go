@@ -2,8 +2,10 @@ package discovery_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,7 +19,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
+	"kapis.dev/ks-apiserver/pkg/extension"
 	"kapis.dev/ks-apiserver/pkg/kapis/discovery"
+	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
@@ -157,6 +161,65 @@ func TestClientGoWalksTheDocuments(t *testing.T) {
 	short := restmapper.NewShortcutExpander(restmapper.NewDiscoveryRESTMapper(groups), client, nil)
 	if gvr, err := short.ResourceFor(schema.GroupVersionResource{Resource: "po"}); err != nil || gvr.Resource != "pods" {
 		t.Errorf("po is %v: %v", gvr, err)
+	}
+}
+
+// X11: groups of extensions are told as their backends describe their routes, and as nothing else: of another one's group or of one that was left out
+// nothing is.
+func TestX11DocumentsHaveTheGroupsOfExtensions(t *testing.T) {
+	w := newWorld(t, &served{})
+	of := func(of any, routes map[schema.GroupVersion][]extension.Route) {
+		w.Handler.(*discovery.Handler).Extensions = func(context.Context) (map[schema.GroupVersion][]extension.Route, any) { return routes, of }
+	}
+	route := func(method, path, kind string) extension.Route {
+		pattern, err := request.ParsePattern(method, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return extension.Route{Pattern: pattern, Kind: kind}
+	}
+	const base = "/kapis/shop.example/v1"
+	shop, late := schema.GroupVersion{Group: "shop.example", Version: "v1"}, schema.GroupVersion{Group: "shop.example", Version: "v1beta1"}
+	of("first", map[schema.GroupVersion][]extension.Route{shop: {
+		route("GET", base+"/namespaces/{namespace}/orders", "Order"), route("POST", base+"/namespaces/{namespace}/orders", "Order"),
+		route("GET", base+"/watch/namespaces/{namespace}/orders", "Order"), route("GET", base+"/namespaces/{namespace}/orders/{name}", "Order"),
+		route("DELETE", base+"/namespaces/{namespace}/orders", "Order"), route("PUT", base+"/namespaces/{namespace}/orders/{name}/status", "Order"),
+		route("GET", base+"/orders", "Order"), route("GET", base+"/pods", ""), route("GET", base, ""), route("GET", "/kapis/other.example/v1/things", "Thing"),
+		route("GET", "/kapis/{group}/v1/x", ""),
+	}, late: nil})
+	first := w.get("/kapis", "")
+	if !strings.Contains(first.Body.String(), `"shop.example/v1"`) || strings.Contains(first.Body.String(), "other.example") ||
+		strings.Contains(first.Body.String(), `"shop.example/v1beta1"`) {
+		t.Errorf("%s", first.Body)
+	}
+	var group metav1.APIGroup
+	err := json.Unmarshal(w.get("/kapis/shop.example", "").Body.Bytes(), &group)
+	if err != nil || group.PreferredVersion.Version != "v1" || len(group.Versions) != 1 {
+		t.Errorf("%+v %v", group, err)
+	}
+	var list metav1.APIResourceList
+	if err := json.Unmarshal(w.get(base, "").Body.Bytes(), &list); err != nil {
+		t.Fatal(err)
+	}
+	want := []metav1.APIResource{
+		{Name: "orders", Kind: "Order", Namespaced: true, Verbs: metav1.Verbs{"create", "deletecollection", "get", "list", "watch"}},
+		{Name: "orders/status", Kind: "Status", Namespaced: true, Verbs: metav1.Verbs{"update"}},
+		{Name: "pods", Kind: "Pods", Verbs: metav1.Verbs{"list"}}, // of the extension, and not those of Kubernetes
+	}
+	if list.GroupVersion != "shop.example/v1" || !reflect.DeepEqual(list.APIResources, want) {
+		t.Errorf("%+v", list)
+	}
+	for path, code := range map[string]int{"/kapis/shop.example/v1beta1": 404, "/kapis/other.example": 404, "/kapis/other.example/v1": 404} {
+		if got := w.get(path, ""); got.Code != code {
+			t.Errorf("GET %s is %d, want %d: %s", path, got.Code, code, got.Body)
+		}
+	}
+	if again := w.get("/kapis", first.Header().Get("ETag")); again.Code != http.StatusNotModified {
+		t.Errorf("the same groups: %d", again.Code)
+	}
+	of("second", nil)
+	if got := w.get(base, ""); got.Code != http.StatusNotFound {
+		t.Errorf("of an extension that is gone: %d %s", got.Code, got.Body)
 	}
 }
 

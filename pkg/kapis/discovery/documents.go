@@ -20,7 +20,7 @@ const typeJSON = "application/json"
 type resources map[string]metav1.APIResource
 
 // build makes the documents of all paths.
-func (h *Handler) build(served *store.Served) (map[string]*web.Document, error) {
+func (h *Handler) build(served *store.Served, extensions routedResources) (map[string]*web.Document, error) {
 	all := map[schema.GroupVersion]resources{}
 	order := make([]string, 0, len(served.Groups)+len(h.own))
 	versions := map[string][]string{}
@@ -43,16 +43,27 @@ func (h *Handler) build(served *store.Served) (map[string]*web.Document, error) 
 	}
 	h.addByName(served, add)
 	// Versions of this server's own follow those of kube-apiserver, the newest first.
-	own := slices.SortedFunc(maps.Keys(h.own), func(a, b schema.GroupVersion) int {
-		return cmp.Or(strings.Compare(a.Group, b.Group), version.CompareKubeAwareVersionStrings(b.Version, a.Version))
-	})
-	for _, gv := range own {
+	for _, gv := range h.own.order() {
 		into := add(gv)
 		for name, r := range h.own[gv] {
 			merge(into, name, r, h.Catalog)
 		}
 	}
+	for _, gv := range extensions.order() {
+		into := add(gv)
+		clear(into) // of kinds of this group and version that kube-apiserver has, none is served here
+		for name, r := range extensions[gv] {
+			into[name] = metav1.APIResource{Name: name, Kind: r.kind(), Namespaced: r.inOne, Verbs: slices.Sorted(maps.Keys(r.verbs))}
+		}
+	}
 	return render(all, order, versions)
+}
+
+// order returns the groups by name, and of each the newest version first.
+func (all routedResources) order() []schema.GroupVersion {
+	return slices.SortedFunc(maps.Keys(all), func(a, b schema.GroupVersion) int {
+		return cmp.Or(strings.Compare(a.Group, b.Group), version.CompareKubeAwareVersionStrings(b.Version, a.Version))
+	})
 }
 
 // addByName adds every kind to the group whose routes find kinds by their plural alone.
@@ -95,7 +106,7 @@ func ofKind(k *store.Kind) metav1.APIResource {
 }
 
 // merge adds a resource of this server's own routes, or the verbs of these routes to those that are there.
-func merge(into resources, name string, own *ownResource, catalog *store.Catalog) {
+func merge(into resources, name string, own *routedResource, catalog *store.Catalog) {
 	r, ok := into[name]
 	if !ok {
 		r = metav1.APIResource{Name: name, Kind: own.kind(), Namespaced: own.namespaced}

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 
+	"kapis.dev/ks-apiserver/pkg/boundedyaml"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/yaml"
 )
 
 const (
@@ -80,7 +80,7 @@ func fromYAML(raw []byte) ([]byte, error) {
 	if bytes.Contains(first, []byte("\n---")) {
 		return nil, status.BadRequestf("the body has several YAML documents: send one object with each request")
 	}
-	out, err := yaml.YAMLToJSONStrict(raw)
+	out, err := boundedyaml.ToJSONStrict(raw)
 	if err != nil {
 		return nil, status.BadRequestf("the body is not valid YAML: %v", err)
 	}

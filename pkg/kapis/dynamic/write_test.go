@@ -201,6 +201,10 @@ func TestAYAMLBombIsRefusedQuickly(t *testing.T) { // S56
 	if d := time.Since(start); d > 2*time.Minute { // unfolding it takes hours
 		t.Errorf("took %v", d)
 	}
+	// A long text that a few aliases stand for: the values are few, and take gigabytes.
+	long := "a: &a " + strings.Repeat("x", 1<<20) + "\nb: [" + strings.TrimSuffix(strings.Repeat("*a,", 100_000), ",") + "]\n"
+	w.refused(t, 400, "not valid YAML", "POST", "/kapi/v1/namespaces/a/pods", long, "Content-Type: application/yaml")
+	w.refused(t, 400, "not valid YAML", "PATCH", "/kapi/v1/namespaces/a/pods/p?fieldManager=x", long, "Content-Type: "+typeApplyPatch)
 }
 
 func TestAPatchDoesNotChangeWhatThePathSays(t *testing.T) {

@@ -13,8 +13,6 @@ import (
 	"testing"
 
 	restful "github.com/emicklei/go-restful/v3"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
@@ -24,7 +22,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
-	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/storetest"
 )
 
 const (
@@ -34,37 +32,13 @@ const (
 	live     = "/apis/gateway.kubesphere.io/v1alpha1/namespaces/a/gateways"
 )
 
-// kinds is a cluster that serves what gateways consist of, by group version.
-type kinds map[string][]string
-
-func everything() kinds {
-	return kinds{
-		"v1":                             {"services Service", "pods Pod", "nodes Node", "namespaces Namespace"},
-		"apps/v1":                        {"deployments Deployment"},
-		"gateway.kubesphere.io/v1alpha1": {"gateways Gateway"},
-		"gateway.kubesphere.io/v1alpha2": {"ingressclassscopes IngressClassScope"},
-	}
-}
-
-func (k kinds) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGroupList,
-	map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
-	groups, lists := &metav1.APIGroupList{}, map[schema.GroupVersion]*metav1.APIResourceList{}
-	for text, all := range k {
-		gv, _ := schema.ParseGroupVersion(text)
-		v := metav1.GroupVersionForDiscovery{GroupVersion: text, Version: gv.Version}
-		groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: v, Versions: []metav1.GroupVersionForDiscovery{v}})
-		lists[gv] = &metav1.APIResourceList{}
-		for _, words := range all {
-			plural, kind, _ := strings.Cut(words, " ")
-			lists[gv].APIResources = append(lists[gv].APIResources, metav1.APIResource{Name: plural, Kind: kind,
-				Namespaced: plural != "nodes" && plural != "namespaces" && plural != "ingressclassscopes", Verbs: metav1.Verbs{"get", "list", "watch"}})
-		}
-	}
-	return groups, lists, nil, nil
-}
-
-func (kinds) ServerResourcesForGroupVersionWithContext(context.Context, string) (*metav1.APIResourceList, error) {
-	return nil, nil
+// everything is a cluster that serves what gateways consist of.
+var everything = storetest.Kinds{
+	{Version: "v1"}: append(storetest.Namespaced("services Service", "pods Pod"),
+		storetest.Cluster("nodes Node", "namespaces Namespace")...),
+	{Group: "apps", Version: "v1"}:                        storetest.Namespaced("deployments Deployment"),
+	{Group: "gateway.kubesphere.io", Version: "v1alpha1"}: storetest.Namespaced("gateways Gateway"),
+	{Group: "gateway.kubesphere.io", Version: "v1alpha2"}: storetest.Cluster("ingressclassscopes IngressClassScope"),
 }
 
 // object returns an object as JSON, with labels a=b,c=d and the rest of its fields.
@@ -96,7 +70,7 @@ type world struct {
 
 func newWorld(t *testing.T, by gateway.Backend, objects map[string][]string) *world {
 	w := &world{t: t}
-	s := kapistest.NewStoreOf(t, everything(), objects)
+	s := kapistest.NewStoreOf(t, everything, objects)
 	may := authz.Func(func(_ context.Context, _ user.Info, r *request.Info) (authz.Decision, error) {
 		if r.Verb+" "+r.Resource == w.refuse || r.Verb+" "+r.Resource+"/"+r.Subresource == w.refuse {
 			return authz.Decision{}, nil
@@ -352,7 +326,7 @@ func TestAProjectSeesTheIngressClassesThatItMayUse(t *testing.T) { // O22
 	if s := got[0].Status; len(s.LoadBalancer.Ingress) != 1 || s.LoadBalancer.Ingress[0].IP != "192.0.2.7" || s.Service[0].NodePort != 30080 {
 		t.Errorf("it is reached at %+v", s)
 	}
-	var without store.Discovery = kinds{"v1": {"services Service", "nodes Node", "namespaces Namespace"}}
+	without := storetest.Kinds{{Version: "v1"}: append(storetest.Namespaced("services Service"), storetest.Cluster("nodes Node", "namespaces Namespace")...)}
 	h := &kapisgateway.V1alpha2{Caches: kapistest.NewStoreOf(t, without, nil)}
 	if rec := kapistest.Serve(t, kapistest.Container(h.WebService()), http.MethodGet, scopes); rec.Code != http.StatusOK || rec.Body.String() != "[]" {
 		t.Errorf("without the definition: %d %s", rec.Code, rec.Body)

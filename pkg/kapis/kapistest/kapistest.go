@@ -2,7 +2,6 @@
 package kapistest
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -13,38 +12,19 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/router"
+	"kapis.dev/ks-apiserver/pkg/store/storetest"
 
 	restful "github.com/emicklei/go-restful/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// kinds is a cluster that serves pods, namespaces, workspaces, users, and one kind that can't be watched.
-type kinds struct{}
-
-func (kinds) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGroupList,
-	map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
-	verbs := metav1.Verbs{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
-	groups, lists := &metav1.APIGroupList{}, map[schema.GroupVersion]*metav1.APIResourceList{}
-	for gv, list := range map[schema.GroupVersion][]metav1.APIResource{
-		{Version: "v1"}: {
-			{Name: "pods", Kind: "Pod", Namespaced: true, Verbs: verbs}, {Name: "namespaces", Kind: "Namespace", Verbs: verbs},
-			{Name: "pods/log", Kind: "Pod", Namespaced: true, Verbs: verbs}, {Name: "bindings", Kind: "Binding", Namespaced: true},
-		},
-		{Group: "tenant.kubesphere.io", Version: "v1beta1"}: {{Name: "workspaces", Kind: "Workspace", Verbs: verbs}},
-		{Group: "iam.kubesphere.io", Version: "v1beta1"}:    {{Name: "users", Kind: "User", Verbs: verbs}},
-	} {
-		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
-		groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: v,
-			Versions: []metav1.GroupVersionForDiscovery{v}})
-		lists[gv] = &metav1.APIResourceList{APIResources: list}
-	}
-	return groups, lists, nil, nil
-}
-
-func (kinds) ServerResourcesForGroupVersionWithContext(context.Context, string) (*metav1.APIResourceList, error) {
-	return nil, nil
+// kinds are pods, namespaces, workspaces, users, and one kind that can't be watched.
+var kinds = storetest.Kinds{
+	{Version: "v1"}: append(append(storetest.Namespaced("pods Pod", "pods/log Pod"), storetest.Cluster("namespaces Namespace")...),
+		metav1.APIResource{Name: "bindings", Kind: "Binding", Namespaced: true}),
+	{Group: "tenant.kubesphere.io", Version: "v1beta1"}: storetest.Cluster("workspaces Workspace"),
+	{Group: "iam.kubesphere.io", Version: "v1beta1"}:    storetest.Cluster("users User"),
 }
 
 func meta(kind, namespace, name string) string {
@@ -62,7 +42,7 @@ var objects = map[string][]string{
 // NewService returns a service whose cluster holds three pods in two namespaces, and a workspace. It lives as long as the test.
 func NewService(t *testing.T) *resource.Service {
 	t.Helper()
-	return resource.New(NewStoreOf(t, kinds{}, objects), resource.Options{})
+	return resource.New(NewStoreOf(t, kinds, objects), resource.Options{})
 }
 
 // Serve answers a request as the server would: parsed by package request, then routed.

@@ -3,8 +3,10 @@ package resources_test
 import (
 	"cmp"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,7 +15,9 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/inventory"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/kubeconfig"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/remote"
+	"kapis.dev/ks-apiserver/pkg/request"
 
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -98,6 +102,59 @@ func TestKubeconfigOfAUser(t *testing.T) {
 			}
 			if got := string(cluster.CertificateAuthorityData); (got == "") != c.noAuthority {
 				t.Errorf("authority %q", got)
+			}
+		})
+	}
+}
+
+// F46: who may enter a member gets a kubeconfig for it from the hub, which leads through the hub, whatever those of the hub's own cluster are. Anything else
+// is the member's to answer.
+func TestKubeconfigOfAMember(t *testing.T) {
+	k := &kubeconfig.Handler{Server: "https://ks.example.com/", Issuer: "https://login.example.com", Client: "kubectl",
+		Kube: &kubeconfig.Kube{Server: "https://kube.example.com:6443", Tokens: 1}, Certificates: &kubeconfig.Certificates{},
+		IsUser: func(name string) bool { return name == "alice" || name == "bob" }}
+	const of = resources.RootV1alpha2 + "/users/"
+	for name, c := range map[string]struct {
+		method, path, user string
+		passed             bool
+	}{
+		"Own":           {path: "/clusters/shop" + of + "alice/kubeconfig", user: "alice"},
+		"OlderForm":     {path: "/kapis/clusters/shop/resources.kubesphere.io/v1alpha2/users/alice/kubeconfig", user: "alice"},
+		"OfAnother":     {path: "/clusters/shop" + of + "bob/kubeconfig", user: "alice", passed: true},
+		"OfNoUser":      {path: "/clusters/shop" + of + "carl/kubeconfig", user: "carl", passed: true},
+		"AnotherRoute":  {path: "/clusters/shop" + of + "alice", user: "alice", passed: true},
+		"AnotherKind":   {path: "/clusters/shop" + resources.RootV1alpha2 + "/groups/alice/kubeconfig", user: "alice", passed: true},
+		"InANamespace":  {path: "/clusters/shop" + resources.RootV1alpha2 + "/namespaces/a/users/alice/kubeconfig", user: "alice", passed: true},
+		"Written":       {method: http.MethodPost, path: "/clusters/shop" + of + "alice/kubeconfig", user: "alice", passed: true},
+		"OfThisCluster": {path: of + "alice/kubeconfig", user: "alice", passed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			passed := false
+			h := k.OfMembers(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { passed = true }))
+			r := httptest.NewRequestWithContext(t.Context(), cmp.Or(c.method, http.MethodGet), c.path, nil)
+			info, err := request.Parse(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rec := httptest.NewRecorder()
+			h.ServeHTTP(rec, r.WithContext(request.WithUser(request.WithInfo(r.Context(), info), &user.DefaultInfo{Name: c.user})))
+			if passed != c.passed {
+				t.Fatalf("it is the member's to answer: %v, %d %s", passed, rec.Code, rec.Body)
+			}
+			if passed {
+				return
+			}
+			got, err := clientcmd.Load(rec.Body.Bytes())
+			if err != nil || rec.Code != http.StatusOK {
+				t.Fatalf("%d %s, %v", rec.Code, rec.Body, err)
+			}
+			context := got.Contexts[got.CurrentContext]
+			if got.CurrentContext != "shop" || got.Clusters[context.Cluster].Server != "https://ks.example.com/clusters/shop" {
+				t.Errorf("%s", rec.Body)
+			}
+			if who := got.AuthInfos[context.AuthInfo]; who.Exec == nil || who.Token != "" || len(who.ClientCertificateData) > 0 ||
+				!slices.Contains(who.Exec.Args, "--username=alice") {
+				t.Errorf("the user is %+v", who)
 			}
 		})
 	}

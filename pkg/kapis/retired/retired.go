@@ -61,7 +61,7 @@ func New(kinds func() Kinds, hasRecentAudit bool) *Table {
 			t.sentences[key{group: group}] = sentence
 		}
 	}
-	const tenant, iam, cluster, resources = "tenant.kubesphere.io", "iam.kubesphere.io", "cluster.kubesphere.io", "resources.kubesphere.io"
+	const tenant, iam, resources = "tenant.kubesphere.io", "iam.kubesphere.io", "resources.kubesphere.io"
 	for k, sentence := range map[key]string{
 		{group: tenant, resource: "logs"}: logs, {group: tenant, resource: "events"}: logs, {group: tenant, resource: "metering"}: metering,
 		{group: iam, resource: "devops"}:                                devops,

@@ -22,6 +22,7 @@ import (
 	kapistenant "kapis.dev/ks-apiserver/pkg/kapis/tenant"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/store/storetest"
 	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/tenant"
 )
@@ -33,39 +34,13 @@ const canary = "canary-4711"
 
 func noon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
-var kindsOfTests = map[schema.GroupVersionResource]string{
-	{Version: "v1", Resource: "namespaces"}:                                             "Namespace",
-	{Group: "tenant.kubesphere.io", Version: "v1beta1", Resource: "workspaces"}:         "Workspace",
-	{Group: "tenant.kubesphere.io", Version: "v1beta1", Resource: "workspacetemplates"}: "WorkspaceTemplate",
-	{Group: "cluster.kubesphere.io", Version: "v1alpha1", Resource: "clusters"}:         "Cluster",
-	{Group: "quota.kubesphere.io", Version: "v1alpha2", Resource: "resourcequotas"}:     "ResourceQuota",
-	{Group: "iam.kubesphere.io", Version: "v1beta1", Resource: "users"}:                 "User",
-	{Group: "iam.kubesphere.io", Version: "v1beta1", Resource: "workspaceroles"}:        "WorkspaceRole",
-	{Group: "iam.kubesphere.io", Version: "v1beta1", Resource: "workspacerolebindings"}: "WorkspaceRoleBinding",
-}
-
-// discovery is a cluster that serves these kinds.
-type discovery struct{}
-
-func (discovery) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGroupList,
-	map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
-	groups, lists := &metav1.APIGroupList{}, map[schema.GroupVersion]*metav1.APIResourceList{}
-	for gvr, kind := range kindsOfTests {
-		gv := gvr.GroupVersion()
-		if lists[gv] == nil {
-			v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
-			groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: v, Versions: []metav1.GroupVersionForDiscovery{v}})
-			lists[gv] = &metav1.APIResourceList{}
-		}
-		lists[gv].APIResources = append(lists[gv].APIResources, metav1.APIResource{
-			Name: gvr.Resource, Kind: kind, Verbs: metav1.Verbs{"get", "list", "watch", "create", "update", "patch", "delete"},
-		})
-	}
-	return groups, lists, nil, nil
-}
-
-func (discovery) ServerResourcesForGroupVersionWithContext(context.Context, string) (*metav1.APIResourceList, error) {
-	return nil, nil
+var kindsOfTests = storetest.Kinds{
+	{Version: "v1"}: storetest.Cluster("namespaces Namespace"),
+	{Group: "tenant.kubesphere.io", Version: "v1beta1"}:   storetest.Cluster("workspaces Workspace", "workspacetemplates WorkspaceTemplate"),
+	{Group: "cluster.kubesphere.io", Version: "v1alpha1"}: storetest.Cluster("clusters Cluster"),
+	{Group: "quota.kubesphere.io", Version: "v1alpha2"}:   storetest.Cluster("resourcequotas ResourceQuota"),
+	{Group: "iam.kubesphere.io", Version: "v1beta1"}: storetest.Cluster("users User", "workspaceroles WorkspaceRole",
+		"workspacerolebindings WorkspaceRoleBinding"),
 }
 
 // objects are what the cluster holds, by the path of the kind.
@@ -116,7 +91,7 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	held := objects()
-	st := kapistest.NewStoreOf(t, discovery{}, held)
+	st := kapistest.NewStoreOf(t, kindsOfTests, held)
 	w := &world{t: t, kube: newKube(t, held), rights: map[string][]string{}, members: map[string]*authz.PartialList{}}
 	fleet := &tenant.Clusters{Store: st, Host: "host"}
 	rights := authz.Func(w.decide)

@@ -119,10 +119,10 @@ func (p placementRights) Exists(ctx context.Context, gvr schema.GroupVersionReso
 	return err == nil, err
 }
 
-// Leftovers implements admission.PlacementRights.
-func (p placementRights) Leftovers(_ context.Context, workspace string) (namespaces, bindings bool, err error) {
-	namespaces, bindings = p.Labelled.Leftovers(workspace)
-	return namespaces, bindings, nil
+// Leftovers implements admission.PlacementRights. Of the application store the webhook of kube-apiserver, which sees the same write, asks.
+func (p placementRights) Leftovers(_ context.Context, workspace string) (left admission.Leftovers, err error) {
+	left.Namespaces, left.Bindings = p.Labelled.Leftovers(workspace)
+	return left, nil
 }
 
 // May implements admission.PlacementRights.

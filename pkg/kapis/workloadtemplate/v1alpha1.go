@@ -89,7 +89,7 @@ func (h *V1alpha1) WebService() *restful.WebService {
 	return ws
 }
 
-// scope returns what a request reads: the templates in the scope of its path that the caller may see.
+// scope returns the scope of a request: the templates at its path that the caller may see.
 func scope(r *restful.Request) plan.Scope {
 	d := authz.DecisionFrom(r.Request.Context())
 	s := plan.Scope{Only: subset, PartialList: d.PartialList(),

@@ -15,7 +15,6 @@ import (
 	restful "github.com/emicklei/go-restful/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
@@ -26,6 +25,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
+	"kapis.dev/ks-apiserver/pkg/store/storetest"
 	"kapis.dev/ks-apiserver/pkg/stream"
 )
 
@@ -59,21 +59,8 @@ func all() []string {
 	}
 }
 
-// cluster serves Secrets and namespaces.
-type cluster struct{}
-
-func (cluster) GroupsAndMaybeResourcesWithContext(context.Context) (*metav1.APIGroupList,
-	map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
-	v, verbs := metav1.GroupVersionForDiscovery{GroupVersion: "v1", Version: "v1"}, metav1.Verbs{"get", "list", "watch"}
-	groups := &metav1.APIGroupList{Groups: []metav1.APIGroup{{PreferredVersion: v, Versions: []metav1.GroupVersionForDiscovery{v}}}}
-	return groups, map[schema.GroupVersion]*metav1.APIResourceList{{Version: "v1"}: {APIResources: []metav1.APIResource{
-		{Name: "secrets", Kind: "Secret", Namespaced: true, Verbs: verbs}, {Name: "namespaces", Kind: "Namespace", Verbs: verbs},
-	}}}, nil, nil
-}
-
-func (cluster) ServerResourcesForGroupVersionWithContext(context.Context, string) (*metav1.APIResourceList, error) {
-	return nil, nil
-}
+// kinds are Secrets and namespaces.
+var kinds = storetest.Kinds{{Version: "v1"}: append(storetest.Namespaced("secrets Secret"), storetest.Cluster("namespaces Namespace")...)}
 
 // world is the routes before a cache and a kube-apiserver.
 type world struct {
@@ -105,7 +92,7 @@ func newWorld(t *testing.T) *world {
 			w.live[s.Name] = strings.Replace(text, "canary-"+s.Name, "bGl2ZQ==", 1)
 		}
 	}
-	st := kapistest.NewStoreOf(t, cluster{}, objects)
+	st := kapistest.NewStoreOf(t, kinds, objects)
 	// The caller has no right at all to Secrets.
 	may := authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) { return authz.Decision{}, nil })
 	w.resources = resource.New(st, resource.Options{})

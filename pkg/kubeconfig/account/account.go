@@ -1,5 +1,5 @@
 // Package account has the service accounts whose tokens are in users' kubeconfigs (kubeconfig.authMode: service-account-token). One has no
-// right but to impersonate its user at kube-apiserver, without groups: so whoever has its token is the user there, has the user's own
+// right but to impersonate its user at kube-apiserver, without groups: so the holder of its token is the user there, has the user's own
 // rights and is recorded as the user. A service account is there as long as a token of it is valid.
 package account
 
@@ -69,7 +69,7 @@ func New(user, uid string, expires time.Time) *corev1.ServiceAccount {
 	}
 }
 
-// Grant returns what lets a service account impersonate its user, and no other user, and no group.
+// Grant returns the role and the binding that let a service account impersonate its user, and no other user or group.
 func Grant(user, uid string) (*rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding) {
 	meta := metav1.ObjectMeta{Name: RoleName(Name(uid)), Labels: map[string]string{LabelUser: uid}}
 	role := &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{

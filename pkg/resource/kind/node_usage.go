@@ -88,7 +88,7 @@ func sumOf(pods *index.Snapshot, node string) (sum podResources) {
 	return sum
 }
 
-// resourcesOf returns what a pod takes: nothing once it has ended.
+// resourcesOf returns the resources that a pod requests: none once it has ended.
 func resourcesOf(pod *index.Record) podResources {
 	if phase := pod.Fields[podPhase]; phase == "Succeeded" || phase == "Failed" {
 		return podResources{}

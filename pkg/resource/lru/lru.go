@@ -2,6 +2,8 @@ package lru
 
 import (
 	"container/list"
+	"crypto/sha256"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -120,13 +122,16 @@ func (c *Cache[V]) Size() int64 {
 	return c.bytes
 }
 
-// Values returns the values, the latest used first.
-func (c *Cache[V]) Values() []V {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	out := make([]V, 0, c.order.Len())
-	for e := c.order.Front(); e != nil; e = e.Next() {
-		out = append(out, e.Value.(*entry[V]).value)
+// AppendPart appends a part of a key with its length in front, so that no two lists of parts make one key.
+func AppendPart(dst []byte, s string) []byte {
+	return append(append(strconv.AppendInt(dst, int64(len(s)), 10), ':'), s...)
+}
+
+// ShortKey returns key, or the SHA-256 of a long one. Keys begin with a digit (AppendPart), so that none is a hash.
+func ShortKey(key []byte) []byte {
+	if len(key) <= 1024 {
+		return key
 	}
-	return out
+	sum := sha256.Sum256(key)
+	return append(append(key[:0], '#'), sum[:]...)
 }

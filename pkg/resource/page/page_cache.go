@@ -48,7 +48,7 @@ func NewCache(maxInFlight, maxOne int64) *Cache {
 	return &Cache{slots: lru.New[*Slot](pageCacheBounds), responses: httpcache.NewResponses(maxInFlight, maxOne)}
 }
 
-// Responses returns what all answers share.
+// Responses returns the writer that all answers share, with its bounds and compressors.
 func (c *Cache) Responses() *httpcache.Responses { return c.responses }
 
 // Slot returns the slot of a key.

@@ -11,40 +11,56 @@ import (
 )
 
 // Rows returns the answer {"totalItems":N,"start":N,"metadata":{...},"rows":[[key,namespace,name,uid,resourceVersion],...]}: what is needed
-// to merge the page with those of other clusters.
-func (p *Page) Rows() web.Responder { return rows{p} }
+// to merge the page with those of other clusters. Objects are the first objects of the page, which follow as "items"; nil for none.
+func (p *Page) Rows(objects *Page) web.Responder {
+	r := rows{Page: p}
+	if objects != nil {
+		r.items = objects.Items()
+	}
+	return r
+}
 
-type rows struct{ *Page }
+type rows struct {
+	*Page
+	items *Answer
+}
 
 // Respond implements web.Responder.
 func (p rows) Respond(w http.ResponseWriter, r *http.Request) {
 	if p.Partial {
 		w.Header()[HeaderPartial] = partial
 	}
-	tag := httpcache.Tag("rows", string(p.digest[:]), strconv.Itoa(p.Total), strconv.Itoa(p.Start), p.Facets)
+	parts := []string{"rows", string(p.digest[:]), strconv.Itoa(p.Total), strconv.Itoa(p.Start), p.Facets}
+	if p.items != nil {
+		parts = append(parts, p.items.tag())
+	}
+	tag := httpcache.Tag(parts...)
 	if httpcache.NotModified(w, r, tag) {
 		return
 	}
 	f := p.Cache.responses.Reserve()
 	defer f.Release()
-	c := httpcache.Content{Before: p.head(), Items: p.text()}
-	if err := f.Add(c.Length()); err != nil {
+	text, err := p.text(f.Add)
+	if err != nil {
 		web.WriteError(w, r, err)
 		return
 	}
 	httpcache.SetHeaders(w.Header(), tag)
-	p.Cache.responses.Send(w, r, &c)
+	p.Cache.responses.Send(w, r, &httpcache.Content{Items: text}) // in one piece, which is one frame on a link
 }
 
+// head returns the beginning of the answer, with room for the rows.
 func (p rows) head() []byte {
-	head := strconv.AppendInt(append(make([]byte, 0, 128+len(p.Facets)), `{"totalItems":`...), int64(p.Total), 10)
+	head := append(make([]byte, 0, 128+len(p.Facets)+160*len(p.Records)+len(tail)), `{"totalItems":`...)
+	head = strconv.AppendInt(head, int64(p.Total), 10)
 	head = strconv.AppendInt(append(head, `,"start":`...), int64(p.Start), 10)
 	head = rawjson.AppendString(append(head, `,"metadata":{"resourceVersion":`...), p.ResourceVersion)
 	return append(append(append(head, '}'), p.Facets...), `,"rows":[`...)
 }
 
-func (p rows) text() []byte {
-	text := make([]byte, 0, 160*len(p.Records)+len(tail))
+// text returns the answer. add is told how long it becomes, and may refuse.
+func (p rows) text(add func(n int64) error) ([]byte, error) {
+	text := p.head()
 	for i, r := range p.Records {
 		if i > 0 {
 			text = append(text, ',')
@@ -56,5 +72,13 @@ func (p rows) text() []byte {
 		}
 		text = append(text, ']')
 	}
-	return append(text, tail...)
+	if p.items == nil {
+		text = append(text, tail...)
+		return text, add(int64(len(text)))
+	}
+	text = append(text, `],"items":[`...)
+	if err := add(int64(len(text))); err != nil {
+		return nil, err
+	}
+	return p.items.page.appendItems(text, add)
 }

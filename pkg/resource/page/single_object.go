@@ -50,7 +50,7 @@ func (o *Object) WithAnnotation(key, value string) *Object {
 	return &out
 }
 
-// Responses returns what all answers share.
+// Responses returns the writer that all answers share.
 func (o *Object) Responses() *httpcache.Responses { return o.responses }
 
 // Object returns the answer of one object.

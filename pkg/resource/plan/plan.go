@@ -306,7 +306,7 @@ func (p *Planner) Watch(ctx context.Context, k *store.Kind, scope Scope) (*store
 	return p.store.Watch(ctx, k.GVR)
 }
 
-// Cuts returns what answers in a scope leave out of the objects of a kind that are read from kube-apiserver.
+// Cuts returns the fields to leave out of objects of a kind that are read from kube-apiserver for an answer in a scope.
 func (p *Planner) Cuts(k *store.Kind, scope Scope) []rawjson.Cut {
 	own := p.KindOf(k.GVR)
 	cuts := []rawjson.Cut{own.Cut}

@@ -50,7 +50,7 @@ func nodeState(o value) string {
 	return state
 }
 
-// nodeRoles returns what the labels of a node say it is for.
+// nodeRoles returns the roles of a node, by its labels.
 func nodeRoles(labels value) []string {
 	var out []string
 	for key, v := range labels.members() {

@@ -50,14 +50,14 @@ type Live struct {
 	Wake, Page, Check, Beat time.Duration
 }
 
-// shownPage is what the client has been shown. It holds the objects of the cache alone, and no text made of them.
+// shownPage is the page that the client has. It refers to cached objects, and holds no copies of their texts.
 type shownPage struct {
 	*page.Page
 	keys []string
 	sums []httpcache.Digest // of the items, nil where they are the texts of the cache
 }
 
-// message is what is sent at once, in pieces. Those that are made for it are counted as they are added.
+// message is one message to the client, in pieces. The bytes of pieces that are made for it are counted.
 type message struct {
 	parts  []string
 	flight *httpcache.Reservation
@@ -124,7 +124,7 @@ func (s *Streams) live(ctx context.Context, k *store.Kind, scope plan.Scope, q *
 	}
 	x.sums = shows != nil || plan.Own.Completed()
 	if len(plan.Depends) > 0 || plan.Own.Annotation != nil {
-		x.Check = dependEvery // nothing wakes it when those kinds change
+		x.Check = dependEvery // changes of those kinds do not wake it
 	}
 	if x.from, err = s.planner.Watch(ctx, k, scope); err != nil {
 		return nil, err
@@ -202,7 +202,7 @@ func (x *Live) send(out *stream.Writer, typ string, m *message) bool {
 	return out.Flush()
 }
 
-// next waits until the page may be another one and may be sent, and returns it.
+// next waits until the page may have changed and may be sent again, and returns it.
 func (x *Live) next(ctx context.Context, sent time.Time) (shownPage, error) {
 	until, cancel := context.WithTimeout(ctx, x.Check)
 	_, err := x.from.Next(until)
@@ -360,7 +360,7 @@ func (x *Live) since(s *shownPage) message {
 	return m
 }
 
-// identity returns the members that identify an object that has left a page.
+// identity returns the JSON members by which a message names an object that has left the page.
 func identity(object string) string {
 	var b []byte
 	for m := rawjson.Object(object); m.Next(); {

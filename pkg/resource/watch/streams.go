@@ -21,11 +21,22 @@ import (
 // header prefers them.
 func (s *Streams) Open(ctx context.Context, h http.Header, k *store.Kind, scope plan.Scope, q *query.Query, watch bool,
 	name string) (stream.Source, error) {
-	form, err := s.form(h, q, watch)
+	events := stream.WantsEvents(h)
+	if !watch {
+		live, err := s.IsLive(q)
+		switch {
+		case err != nil:
+			return nil, err
+		case !live && events:
+			return nil, status.Errorf(http.StatusNotAcceptable, "a list is JSON: events come with watch=true, or with view=live")
+		case !live:
+			return nil, nil
+		}
+	}
+	form, err := table.FormFor(h, q)
 	if err != nil {
 		return nil, err
 	}
-	events := stream.WantsEvents(h)
 	if watch {
 		after := ""
 		if events {
@@ -40,15 +51,6 @@ func (s *Streams) Open(ctx context.Context, h http.Header, k *store.Kind, scope 
 		}
 		return x, nil
 	}
-	live, err := s.IsLive(q)
-	switch {
-	case err != nil:
-		return nil, err
-	case !live && events:
-		return nil, status.Errorf(http.StatusNotAcceptable, "a list is JSON: events come with watch=true, or with view=live")
-	case !live:
-		return nil, nil
-	}
 	var printer *table.Printer
 	if form != nil {
 		printer = s.tables.For(ctx, k, scope, form)
@@ -58,14 +60,6 @@ func (s *Streams) Open(ctx context.Context, h http.Header, k *store.Kind, scope 
 		return nil, err
 	}
 	return x, nil
-}
-
-// form returns the form of the Tables that a request for a stream prefers, nil for none.
-func (s *Streams) form(h http.Header, q *query.Query, watch bool) (*table.Form, error) {
-	if live, err := s.IsLive(q); !watch && !live {
-		return nil, err
-	}
-	return table.FormFor(h, q)
 }
 
 // named restricts a query to one name.

@@ -134,7 +134,7 @@ func (s *folderStore) Finish(_ context.Context, meta []byte) error {
 		return nil
 	}
 	defer s.folder.open.Delete(filepath.Base(s.path))
-	// Written beside, and renamed: a sidecar is whole.
+	// Written under another name, and renamed: a sidecar is never incomplete.
 	next := s.path + openSuffix
 	err := errors.Join(s.cast.Sync(), s.cast.Close())
 	if wrong := os.WriteFile(next+".tmp", meta, 0o600); wrong != nil {

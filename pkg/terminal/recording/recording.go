@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// piece is how much output, in bytes, one event has at most.
+	// piece bounds the output in one event, in bytes.
 	piece = 4 << 10
-	// keptBuffer is the capacity above which a buffer is not kept after a burst.
+	// keptBuffer is the largest buffer that is reused; a larger one, from a burst, is freed.
 	keptBuffer = 16 << 10
 )
 
-// recording is that of one session. It is a terminal.Recording.
+// recording is the recording of one session. It implements terminal.Recording.
 type recording struct {
 	of     *Recorder
 	id     string
@@ -55,7 +55,7 @@ type recording struct {
 	die  context.CancelFunc
 }
 
-// ended is how a session has ended; its Ending is nil if it was never opened.
+// ended says how a session ended; its Ending is nil if the session was never opened.
 type ended struct {
 	*terminal.Ending
 	at      time.Time
@@ -156,7 +156,7 @@ func (rec *recording) End(e *terminal.Ending, in, out int64) {
 	context.AfterFunc(rec.life, func() { late.Stop() })
 }
 
-// texts are the output and the input.
+// texts are the two texts of a recording: the output and the input.
 func (rec *recording) texts() [2]*text { return [...]*text{&rec.out, &rec.in} }
 
 // text turns bytes into the text of events.
@@ -188,7 +188,7 @@ func (t *text) valid(p []byte) string {
 	return strings.ToValidUTF8(string(p), "\uFFFD")
 }
 
-// rest returns what was left at the end.
+// rest returns the last bytes, of a character that was not completed.
 func (t *text) rest() string {
 	rest := strings.ToValidUTF8(string(t.part), "\uFFFD")
 	t.part = nil
@@ -231,7 +231,7 @@ func (rec *recording) putPiece(t *text, p []byte) error {
 	return nil
 }
 
-// unrecorded reports whether nothing may be shown any more, for it would not be recorded.
+// unrecorded reports whether output must be withheld because it would not be recorded (mode Strict).
 func (rec *recording) unrecorded() bool { return rec.of.Strict && (rec.failure != nil || rec.full) }
 
 // await waits for room in the mode Strict. It is called with mu held, which it releases meanwhile.
@@ -249,7 +249,7 @@ func (rec *recording) await() error {
 		select {
 		case <-rec.room:
 		case <-rec.lost:
-		case <-time.After(10 * time.Millisecond): // room that others made
+		case <-time.After(10 * time.Millisecond): // other recordings may have made room
 		case <-late.C:
 			rec.lose(fmt.Errorf("what is shown was not written for %v", stall))
 		}
@@ -261,7 +261,7 @@ func (rec *recording) await() error {
 	return nil
 }
 
-// lose is fail, and tells administrators.
+// lose ends the recording as fail does, and logs it for administrators.
 func (rec *recording) lose(err error) {
 	rec.of.failed(rec.id, err)
 	rec.fail(err)
@@ -299,7 +299,7 @@ func (rec *recording) resize(size terminal.Size) {
 	}
 }
 
-// add queues an event, or leaves it out. It is called with mu held.
+// add queues an event, or counts it as left out where there is no room. It is called with mu held.
 func (rec *recording) add(code byte, data string) {
 	if rec.failure != nil || rec.ended {
 		return
@@ -346,7 +346,7 @@ func (rec *recording) beginCast() {
 	rec.length = int64(len(rec.header))
 }
 
-// endFull ends a session whose recording has the size that one may have.
+// endFull ends a session whose recording has reached the size limit.
 func (rec *recording) endFull() {
 	if rec.cancel != nil {
 		rec.cancel(&terminal.Ending{Code: terminal.CodeUnrecorded, Exit: -1,
@@ -368,7 +368,7 @@ func (rec *recording) marker(after time.Duration) []byte {
 	return appendEvent(nil, after, codeMarker, fmt.Sprintf("cut: %d bytes are missing here", rec.missing))
 }
 
-// reserve takes room for n bytes that wait, if there is.
+// reserve takes room for n queued bytes, and reports whether there was room.
 func (rec *recording) reserve(n int) bool {
 	if rec.waiting+n > maxWaiting {
 		return false
@@ -454,7 +454,7 @@ func (t *typed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sizes passes sizes on, of which the last one counts, until the command has ended.
+// sizes passes terminal sizes on until the command ends. Only the newest size counts.
 func (rec *recording) sizes(from <-chan terminal.Size, ended <-chan struct{}) <-chan terminal.Size {
 	to := make(chan terminal.Size, 1)
 	go func() {

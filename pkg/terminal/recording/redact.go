@@ -52,7 +52,7 @@ func (r *redactor) add(p []byte) []byte {
 // waiting reports whether the beginning of a line waits for its rest.
 func (r *redactor) waiting() bool { return r.passed < len(r.line) }
 
-// flush returns what waits, whether or not the line has ended.
+// flush returns the text that waits for the end of its line.
 func (r *redactor) flush() []byte {
 	if !r.waiting() {
 		return nil

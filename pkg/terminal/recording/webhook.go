@@ -65,7 +65,7 @@ func NewWebhook(e webhook.Endpoint) (*Webhook, error) {
 		Protocols: new(http.Protocols),
 	}
 	transport.Protocols.SetHTTP1(true) // each stream has a connection of its own: none waits for another
-	w.client = &http.Client{CheckRedirect: webhook.Stay, Transport: transport}
+	w.client = &http.Client{CheckRedirect: webhook.NoRedirect, Transport: transport}
 	return w, nil
 }
 

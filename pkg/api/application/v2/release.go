@@ -19,6 +19,12 @@ const (
 	AnnotationCreator = "kubesphere.io/creator"
 	// AnnotationRetry repeats an operation that failed, whenever its value changes.
 	AnnotationRetry = "kapis.dev/retry"
+	// AnnotationForceDelete lets a release go whose cluster does not answer: what is installed there stays.
+	AnnotationForceDelete = "kubesphere.io/force-delete"
+	// AnnotationFleetHash says of a release in a member which operation of the hub's release it is. The hub alone writes it.
+	AnnotationFleetHash = "kapis.dev/fleet-hash"
+	// AnnotationFleetPackage says of a release in a member which package the hub has brought for it. The hub alone writes it.
+	AnnotationFleetPackage = "kapis.dev/fleet-package"
 	// FinalizerRelease holds a release until what it installed is removed.
 	FinalizerRelease = "helmrelease.application.kubesphere.io"
 )

@@ -21,8 +21,18 @@ const (
 	TargetConsole = "ks-console"
 	// AnnotationDigest is the SHA-256 of a JSBundle's content, in hexadecimal: a change of the content is so one of the object.
 	AnnotationDigest = "kapis.dev/sha256"
+	// AnnotationRoot is, on an APIService, the path below which its backend has the group, in place of /kapis: /apis for a server that is
+	// built with k8s.io/apiserver.
+	AnnotationRoot = "kapis.dev/backend-root"
+	// AnnotationForward is "true" on an APIService or a ReverseProxy whose backend gets the access tokens of its callers, with which it can
+	// do what they can. Only who may impersonate users can ask for that.
+	AnnotationForward = "kapis.dev/forward-authorization"
+	// AnnotationApprovedForward is the digest of what was approved to get them. Only the webhook writes it.
+	AnnotationApprovedForward = "kapis.dev/approved-forward-authorization"
 	// ConditionReachable says whether a backend answers.
 	ConditionReachable = "Reachable"
+	// ConditionVerified is False where the certificate of a backend is not verified, and absent otherwise.
+	ConditionVerified = "Verified"
 )
 
 // Endpoint is where a backend is: a URL or a Service.

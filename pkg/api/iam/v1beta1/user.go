@@ -65,7 +65,7 @@ type UserState string
 
 // The states of a User.
 const (
-	// UserPending is a User whose password was not hashed yet. It may not log in.
+	// UserPending is a User whom no controller has looked at yet. It may log in if its password is hashed, which a webhook does.
 	UserPending UserState = ""
 	// UserActive may log in.
 	UserActive UserState = "Active"

@@ -12,6 +12,10 @@ const (
 	AnnotationApproved          = "kapis.dev/approved"
 	AnnotationApprovedBy        = "kapis.dev/approved-by"
 	AnnotationApprovedPlacement = "kapis.dev/approved-placement"
+	// AnnotationUpstreams are hosts, by blanks or commas apart, that backends of the extension may be at besides Services of its namespace;
+	// AnnotationApprovedUpstreams are those that were approved, which the webhook alone writes.
+	AnnotationUpstreams         = "kapis.dev/upstreams"
+	AnnotationApprovedUpstreams = "kapis.dev/approved-upstreams"
 	// AnnotationApprove asks, with any value, for the approval by who writes it. It is not stored.
 	AnnotationApprove = "kapis.dev/approve"
 	// AnnotationRetry repeats, with each new value, an operation that failed, or one that succeeded.
@@ -25,6 +29,8 @@ const (
 	AnnotationPreviewed = "kapis.dev/previewed"
 	// AnnotationOperation identifies what was asked for by the last operation that ended.
 	AnnotationOperation = "kapis.dev/operation"
+	// AnnotationAgentOperation is AnnotationOperation of the agent in the hub's own cluster.
+	AnnotationAgentOperation = "kapis.dev/agent-operation"
 	// AnnotationForceDelete lets a plan be deleted without hooks, and without waiting for anything: what is installed stays.
 	AnnotationForceDelete = "kubesphere.io/force-delete"
 )

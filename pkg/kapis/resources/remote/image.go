@@ -77,7 +77,7 @@ func (m *Handler) verifySecret(r *restful.Request) (any, error) {
 		return nil, apierrors.NewBadRequest("the body is not a Secret of the version v1")
 	case s.Name != "" && s.Name != name || s.Namespace != "" && s.Namespace != namespace:
 		return nil, status.BadRequestf("the Secret in the body is %s/%s, and the one in the path %s/%s",
-			cut(s.Namespace), cut(s.Name), cut(namespace), cut(name))
+			excerpt(s.Namespace), excerpt(s.Name), excerpt(namespace), excerpt(name))
 	}
 	creds, err := registry.ParseSecret(s)
 	if err != nil {

@@ -144,7 +144,7 @@ func (m *Handler) MountV1alpha2(ws *restful.WebService) {
 // secret reads a Secret as the caller.
 func (m *Handler) secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return nil, status.BadRequestf("%q in the namespace %q is not the name of a Secret", cut(name), cut(namespace))
+		return nil, status.BadRequestf("%q in the namespace %q is not the name of a Secret", excerpt(name), excerpt(namespace))
 	}
 	raw, err := m.asCaller.Get(ctx, "/api/v1/namespaces/"+namespace+"/secrets/"+name)
 	if err != nil {
@@ -170,13 +170,8 @@ func body(r *restful.Request, v any) error {
 	return apierrors.NewBadRequest("the body is not the JSON that this route takes") // the cause may quote a password
 }
 
-// cut shortens what a client sent for an error message.
-func cut(s string) string {
-	if len(s) > 120 {
-		return s[:120] + "..."
-	}
-	return s
-}
+// excerpt shortens what a client sent for an error message.
+func excerpt(s string) string { return status.Excerpt(s, 120) }
 
 // nothing is an answer without a body.
 type nothing struct{}
