@@ -247,14 +247,17 @@ func TestLoginsWorkWithoutTheKindOfRecords(t *testing.T) { // U40
 	delete(kept, "status")
 	a.must(t, http.StatusOK, http.MethodDelete, crd, nil)
 	defer func() {
-		eventually(t, "the kind is there again", func(ctx context.Context) error {
-			r, err := a.do(ctx, http.MethodPost, crds, kept)
-			if err == nil && r.code != http.StatusCreated && r.code != http.StatusConflict {
-				err = fmt.Errorf("%d %s", r.code, clip(r.body))
+		eventually(t, "the kind is there again", func(ctx context.Context) error { // 409: the one before is still going, or it is this one
+			if r, err := a.do(ctx, http.MethodPost, crds, kept); err != nil || r.code != http.StatusCreated && r.code != http.StatusConflict {
+				return fmt.Errorf("%d %s %w", r.code, clip(r.body), err)
 			}
-			return err
+			if err := a.has(crd, `"type":"Established","status":"True"`)(ctx); err != nil {
+				return err
+			}
+			return lacks(a, crd, "deletionTimestamp")(ctx)
 		})
 	}()
+	eventually(t, "the kind is gone", a.is(http.StatusNotFound, http.MethodGet, crd))
 	for range 3 {
 		tokens(t, product.URL, name, password)
 	}

@@ -124,6 +124,14 @@ func TestADeletionIsJudgedLikeAnyOtherWrite(t *testing.T) { // S72
 			}
 			return nil
 		})
+		eventually(t, claim+" it is known what the chief and the group have", func(context.Context) error {
+			for path, reason := range map[string]string{"/users/" + chief: "", "/groups/" + group: "clusterrolebindings"} {
+				if code, body := do(t, http.MethodDelete, path+"?dryRun=All", ""); code != http.StatusForbidden || !strings.Contains(body, reason) {
+					return fmt.Errorf("%s: %d %s", path, code, clip(body))
+				}
+			}
+			return nil
+		})
 		for _, c := range []struct{ method, path, body, header, reason string }{
 			{http.MethodDelete, "/users/" + chief, "", "", ""},
 			{http.MethodDelete, "/users/" + name, "", "", "own account"},

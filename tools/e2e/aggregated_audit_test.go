@@ -7,9 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -22,7 +22,12 @@ func eventsIn(file string, is func(e *auditv1.Event) bool) (out []auditv1.Event,
 	if err != nil {
 		return nil, err
 	}
-	lines := bufio.NewScanner(bytes.NewReader(text))
+	return eventsOf(bytes.NewReader(text), is)
+}
+
+// eventsOf returns the events of finished requests in a log.
+func eventsOf(text io.Reader, is func(e *auditv1.Event) bool) (out []auditv1.Event, err error) {
+	lines := bufio.NewScanner(text)
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
 		var e auditv1.Event
@@ -62,7 +67,12 @@ func (s *aggregatedStack) isAudited(t *testing.T, ns string) {
 		t.Fatalf("the event %s has the id %q of kube-apiserver", e.AuditID, theirs)
 	}
 	eventually(t, "kube-apiserver's log has the same request by that id", func(context.Context) error {
-		found, err := eventsIn(filepath.Join(product.Dir, "log", "kube-audit.log"), func(k *auditv1.Event) bool { return string(k.AuditID) == theirs })
+		text, done, err := logOf("kube-audit")
+		if err != nil {
+			return err
+		}
+		defer done()
+		found, err := eventsOf(text, func(k *auditv1.Event) bool { return string(k.AuditID) == theirs })
 		if err == nil && (len(found) != 1 || found[0].ImpersonatedUser == nil || found[0].ImpersonatedUser.Username != name || found[0].RequestURI != path) {
 			err = fmt.Errorf("%+v", found)
 		}

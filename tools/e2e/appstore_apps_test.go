@@ -183,7 +183,9 @@ func TestAnApplicationIsUploadedReviewedAndDeleted(t *testing.T) {
 			if err == nil && r.code != http.StatusOK {
 				err = fmt.Errorf("%d %s", r.code, clip(r.body))
 			}
-			id = decode[struct{ AppID string }](t, r.body).AppID
+			if err == nil {
+				id = decode[struct{ AppID string }](t, r.body).AppID
+			}
 			return err
 		})
 		author.must(t, http.StatusOK, http.MethodDelete, own+"/"+id, nil)
@@ -202,7 +204,7 @@ func TestAnApplicationIsUploadedReviewedAndDeleted(t *testing.T) {
 		eventually(t, "the application is active", author.has(app, `"state":"active"`))
 		eventually(t, "who did what is recorded", author.has(version+"/audits", `"message":"fine","userName":"admin"`))
 		eventually(t, "it is in the store for all", stranger.has(storeAPI+"/apps?conditions=status%3Dactive", made.AppID))
-		stranger.must(t, http.StatusOK, http.MethodGet, storeAPI+"/apps/"+made.AppID+"/versions/"+made.VersionID+"/files", nil)
+		eventually(t, "with its files", stranger.is(http.StatusOK, http.MethodGet, storeAPI+"/apps/"+made.AppID+"/versions/"+made.VersionID+"/files"))
 		stranger.must(t, http.StatusNotFound, http.MethodPatch, theirs+"/"+made.AppID, obj{"icon": "x"})
 		eventually(t, "it counts", a.has(storeAPI+"/categories/"+category, `"total":1`))
 		a.must(t, http.StatusConflict, http.MethodDelete, storeAPI+"/categories/"+category, nil)

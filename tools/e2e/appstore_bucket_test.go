@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -65,6 +66,13 @@ func newS3Server(t *testing.T) *s3Server {
 func (s *s3Server) start(t *testing.T) {
 	t.Helper()
 	s.running = launch(t, filepath.Join(t.TempDir(), "versitygw.log"), s.program, s.args...)
+	eventually(t, "the S3 server listens", func(ctx context.Context) error {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.address)
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	})
 }
 
 // object returns the file that an object of the bucket is.
@@ -141,6 +149,7 @@ func TestX36FilesOfTheStoreAreInABucket(t *testing.T) {
 	there.must(t, http.StatusOK, http.MethodGet, images+"/"+id, nil)
 	newStranger := newStoreMember(t, newWorkspace(t))
 	newStranger.base = replica.URL
+	eventually(t, "the stranger is known there", newStranger.is(http.StatusOK, http.MethodGet, "/oauth/userinfo"))
 	newStranger.must(t, http.StatusForbidden, http.MethodGet, images+"/"+id, nil)
 	there.must(t, http.StatusOK, http.MethodDelete, images+"/"+deleted, nil)
 	if _, err := os.Stat(s.object(deleted)); !os.IsNotExist(err) {

@@ -31,6 +31,8 @@ func storeVersion(t *testing.T, ws, app, version, kind string, pack []byte, reso
 		"metadata": obj{"name": name, "labels": labels}, "spec": obj{"versionName": version, "appType": kind}})
 	a.must(t, http.StatusOK, http.MethodPatch, storeKube+"/applicationversions/"+name+"/status", obj{"status": obj{"state": "active"}}, asMerge)
 	eventually(t, "the version is in the store", a.has(storeAPI+"/workspaces/"+ws+"/apps/"+app+"/versions/"+name, `"state":"active"`))
+	// Which its controller puts on, and nothing more: from now on it stays as it is.
+	eventually(t, "it has its finalizer", a.has(storeKube+"/applicationversions/"+name, `"storeCleanFinalizer.application.kubesphere.io"`))
 	return name
 }
 
@@ -135,8 +137,10 @@ func TestAReleaseIsWhatItsAuthorMay(t *testing.T) {
 		}
 	})
 	step(t, "he upgrades", func(t *testing.T) {
-		bob.must(t, http.StatusOK, http.MethodPost, routes+"/"+name, appRelease(name, ws, ns, app, v2, obj{"greeting": "bye"}))
-		eventually(t, "it is upgraded", a.has(web, `"value":"bye 1.1.0"`))
+		bob.must(t, http.StatusOK, http.MethodPost, routes+"/"+name, appRelease(name, ws, ns, app, v2, obj{"greeting": "good"}))
+		eventually(t, "it is upgraded", a.has(web, `"value":"good 1.1.0"`))
+		bob.must(t, http.StatusOK, http.MethodPatch, routes+"/"+name, obj{"spec": obj{"values": obj{"greeting": "bye"}}}, asMerge)
+		eventually(t, "what he names is changed", a.has(web, `"value":"bye 1.1.0"`))
 		eventually(t, "it is active", bob.has(routes+"/"+name, `"state":"active"`))
 	})
 	step(t, "what he may not is not done", func(t *testing.T) {
@@ -226,6 +230,12 @@ func TestAReleaseOfDocumentsStaysInItsNamespace(t *testing.T) {
 	for _, left := range []string{"one", "three"} {
 		a.must(t, http.StatusNotFound, http.MethodGet, maps+left, nil)
 	}
+
+	last := unique("last")
+	bob.must(t, http.StatusOK, http.MethodPost, routes, appRelease(last, ws, ns, app, version, nil))
+	eventually(t, "another one is active", bob.has(routes+"/"+last, `"state":"active"`))
+	a.must(t, http.StatusOK, http.MethodDelete, "/api/v1/namespaces/"+ns, nil)
+	eventually(t, "it ends with its namespace", a.is(http.StatusNotFound, http.MethodGet, storeKube+"/applicationreleases/"+last))
 }
 
 // sweptRelease ends the name of a release of a tenant of the sweep.

@@ -114,14 +114,52 @@ func TestAWebhookReceivesWhatWasDone(t *testing.T) {
 	})
 }
 
+// logOf returns all that a program of the control plane has logged, until done is called: kube-apiserver begins a new file of its audit log
+// whenever one has 32 MiB, which may be just now.
+func logOf(program string) (text io.Reader, done func(), err error) {
+	name := filepath.Join(product.Dir, "log", program)
+	last, err := os.Open(name + ".log")
+	if err != nil {
+		return nil, nil, err
+	}
+	var files []*os.File
+	done = func() {
+		for _, f := range append(files, last) {
+			_ = f.Close()
+		}
+	}
+	is, err := last.Stat()
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	older, err := filepath.Glob(name + "-2*.log") // with the time until which it was written
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	var all []io.Reader
+	for _, one := range older {
+		f, err := os.Open(one)
+		if err != nil {
+			continue // it was the oldest, and has gone
+		}
+		files = append(files, f)
+		if was, err := f.Stat(); err == nil && !os.SameFile(was, is) {
+			all = append(all, f)
+		}
+	}
+	return io.MultiReader(append(all, last)...), done, nil
+}
+
 // recordedForAdmin fails unless kube-apiserver's audit log has an event with the id that is impersonated for the admin.
 func recordedForAdmin(id string) error {
-	file, err := os.Open(filepath.Join(product.Dir, "log", "kube-audit.log"))
+	text, done, err := logOf("kube-audit")
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
+	defer done()
+	lines := bufio.NewScanner(text)
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
 		var e auditv1.Event

@@ -167,7 +167,7 @@ func TestAWebhookDecidesBeforeRoles(t *testing.T) {
 		}
 	})
 	t.Run("it is asked where, and for whom", func(t *testing.T) {
-		asked := make(chan authorizationv1.SubjectAccessReviewSpec, 1)
+		asked := make(chan authorizationv1.SubjectAccessReviewSpec, 16) // more than once while the kind is loaded
 		j.by(func(s authorizationv1.SubjectAccessReviewSpec) authorizationv1.SubjectAccessReviewStatus {
 			asked <- s
 			return authorizationv1.SubjectAccessReviewStatus{Allowed: true}
@@ -212,8 +212,9 @@ func TestAFileOfPoliciesDecides(t *testing.T) {
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	token := newUser(t, name).token // before the replica, which knows whom it finds
 	server := decided(t, fmt.Sprintf("modes: [ABAC, RBAC], abac: {policyFile: %q}", file))
-	me := caller{server.URL, newUser(t, name).token}
+	me := caller{server.URL, token}
 	me.must(t, http.StatusOK, http.MethodGet, fmt.Sprintf(podsOf, inside), nil)
 	me.must(t, http.StatusForbidden, http.MethodGet, fmt.Sprintf(podsOf, outside), nil)
 	me.must(

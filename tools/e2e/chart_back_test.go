@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -62,13 +63,20 @@ func (i *installation) canBeWritten(t *testing.T) {
 	for _, d := range chartKinds {
 		kinds = append(kinds, d.plural+"."+d.group)
 	}
-	raw := i.kubectl(t, "", "get", "-A", "-o", "json", strings.Join(append(kinds, "namespaces", "customresourcedefinitions"), ","))
-	for _, o := range decode[struct{ Items []map[string]any }](t, raw).Items {
+	var left []map[string]any
+	eventually(t, "nothing is being deleted", func(context.Context) error { // which no uninstallation waits for
+		raw := i.kubectl(t, "", "get", "-A", "-o", "json", strings.Join(append(kinds, "namespaces", "customresourcedefinitions"), ","))
+		left = decode[struct{ Items []map[string]any }](t, raw).Items
+		for _, o := range left {
+			if metadata := o["metadata"].(map[string]any); metadata["deletionTimestamp"] != nil {
+				return fmt.Errorf("%v %v is", o["kind"], metadata["name"])
+			}
+		}
+		return nil
+	})
+	for _, o := range left {
 		metadata := o["metadata"].(map[string]any)
 		name := fmt.Sprint(o["kind"], " ", metadata["name"])
-		if metadata["deletionTimestamp"] != nil {
-			t.Errorf("%s is being deleted", name)
-		}
 		finalizers, _ := metadata["finalizers"].([]any)
 		for _, f := range finalizers {
 			if o["kind"] != "Namespace" && !slices.Contains(knownFinalizers, fmt.Sprint(f)) {
@@ -82,5 +90,5 @@ func (i *installation) canBeWritten(t *testing.T) {
 	}
 	i.kubectl(t, encode(t, obj{"apiVersion": "v1", "kind": "Pod", "metadata": obj{"name": "back", "namespace": "legacy-project"},
 		"spec": obj{"containers": []any{obj{"name": "c", "image": "x"}}}}), "create", "-f", "-")
-	i.kubectl(t, "", "delete", "namespace", "fresh-project", "--wait=true", "--timeout=120s")
+	i.kubectl(t, "", "delete", "namespace", "fresh-project", "--wait=true", "--timeout=300s")
 }

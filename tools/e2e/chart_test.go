@@ -151,7 +151,7 @@ func newInstallation(t *testing.T) *installation {
 	}
 	list["items"] = crds
 	i.kubectl(t, encode(t, list), "apply", "--server-side", "-f", "-")
-	i.kubectl(t, "", "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+	i.kubectl(t, "", "wait", "--for=condition=Established", "crd", "--all", "--timeout=180s")
 	i.kubectl(t, "", "create", "namespace", "kubesphere-system")
 	i.kubectl(t, "", "apply", "--server-side", "-f", "testdata/chart", "-f", "testdata/chart/native")
 	own := func(child, parent string) {

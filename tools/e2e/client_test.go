@@ -16,15 +16,16 @@ import (
 
 // patience bounds every wait for a condition. It is long, since CI machines are slow; a test that
 // passes never waits for it.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // caller is who asks, and where.
 type caller struct {
 	base, token string
 }
 
-// transport keeps as many connections as tests ask at once. It follows no redirects.
-var transport = &http.Transport{MaxIdleConnsPerHost: askers}
+// transport keeps as many connections as tests ask at once. It follows no redirects. It gives a connection up long before the server does
+// (3 minutes): a POST on one that ends at that moment fails, and is not sent again.
+var transport = &http.Transport{MaxIdleConnsPerHost: askers, IdleConnTimeout: time.Minute}
 
 // askers is how many questions the sweep asks at once. Most of them wait for the end of a watch.
 const askers = 32
@@ -110,24 +111,43 @@ func (c caller) via(ctx context.Context, by http.RoundTripper, method, path stri
 // whenLoaded asks, and asks again while the answer is that the first list of the kind is under way, which it is for longer on a busy
 // machine: such an answer says when to come back.
 func (c caller) whenLoaded(ctx context.Context, method, path string, body any, headers ...string) (reply, error) {
+	_, once := body.(io.Reader) // which is read by the first request
+	late := time.After(patience)
 	for {
 		r, err := c.do(ctx, method, path, body, headers...)
-		if err != nil || r.code != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" ||
+		if err != nil || once || r.code != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" ||
 			method != http.MethodHead && !strings.Contains(r.body, "first list is not complete yet") { // an answer to HEAD does not say
 			return r, err
 		}
 		select {
 		case <-ctx.Done():
 			return r, nil
+		case <-late:
+			return r, nil
 		case <-time.After(time.Second):
 		}
 	}
 }
 
-// must asks, and fails the test unless the answer has the code.
+// watched asks for a watch of an object that ends after a second, and again while it has told of nothing by then, as on a busy machine. The
+// answer is all that was told.
+func (c caller) watched(ctx context.Context, path, name string, headers ...string) (reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var told strings.Builder
+	for {
+		r, err := c.whenLoaded(ctx, http.MethodGet, path, nil, headers...)
+		told.WriteString(r.body)
+		if r.body = told.String(); err != nil || r.code != http.StatusOK || strings.Contains(r.body, name) {
+			return r, err
+		}
+	}
+}
+
+// must asks, once the kind is loaded, and fails the test unless the answer has the code.
 func (c caller) must(t *testing.T, code int, method, path string, body any, headers ...string) reply {
 	t.Helper()
-	r, err := c.do(t.Context(), method, path, body, headers...)
+	r, err := c.whenLoaded(t.Context(), method, path, body, headers...)
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
@@ -186,6 +206,21 @@ func within(t *testing.T, bound time.Duration, what string, f func(ctx context.C
 func after(t *testing.T, bound time.Duration) <-chan struct{} {
 	t.Helper()
 	return pace.After(t.Context(), bound, anonymous().is(http.StatusOK, http.MethodGet, "/livez"))
+}
+
+// endsBy waits for the end of something, until late at most, and reports whether it has ended.
+func endsBy(end, late <-chan struct{}) bool {
+	select {
+	case <-end:
+		return true
+	case <-late:
+	}
+	select { // of two that are closed, a select takes any
+	case <-end:
+		return true
+	default:
+		return false
+	}
 }
 
 // is returns a condition: the answer has the code.

@@ -78,5 +78,7 @@ func TestWhoManagesAWorkspaceStaysInIt(t *testing.T) {
 	})
 	configMap := of("v1", "ConfigMap", unique("map"), nil)
 	a.create(t, "/api/v1/namespaces/"+elsewhere+"/configmaps", configMap)
+	// The one that Kubernetes makes in each namespace is counted, and kube-apiserver asks the webhook about ConfigMaps.
+	eventually(t, "his own is full", a.accepts(http.StatusForbidden, http.MethodPost, "/api/v1/namespaces/"+here+"/configmaps?dryRun=All", configMap))
 	a.must(t, http.StatusForbidden, http.MethodPost, "/api/v1/namespaces/"+here+"/configmaps", configMap)
 }

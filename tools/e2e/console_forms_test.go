@@ -230,6 +230,7 @@ func TestTheConsoleRunsThePeopleOfAProject(t *testing.T) {
 	edit(t, w.caller, roles+"/custom", "namespace-view-secrets")
 	eventually(t, "its rules are others", w.has(roles+"/custom", `"secrets"`))
 
+	eventually(t, "the built-in roles are there", w.is(http.StatusOK, http.MethodGet, roles+"/viewer"))
 	w.must(t, http.StatusOK, http.MethodPost, members, []obj{{"username": name, "roleRef": "viewer"}})
 	eventually(t, "invited", w.has(members+"?limit=-1&sortBy=createTime", name, `"iam.kubesphere.io/role":"viewer"`))
 	w.must(t, http.StatusOK, http.MethodPut, members+"/"+name, obj{"username": name, "roleRef": "custom"})

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 )
@@ -17,7 +18,18 @@ const host = "/clusters/host"
 // watches waits until a watch as the console opens it (a WebSocket without a sub-protocol, whose token is in the cookie) has told of
 // an object; name "" waits for nothing but the opening.
 func (c caller) watches(ctx context.Context, path, kind, name string) error {
-	conn, _, err := websocket.Dial(ctx, c.base+path, &websocket.DialOptions{HTTPHeader: http.Header{"Cookie": {"lang=en; token=" + c.token}, "Origin": {c.base}}})
+	open := func() (*websocket.Conn, *http.Response, error) {
+		return websocket.Dial(ctx, c.base+path, &websocket.DialOptions{HTTPHeader: http.Header{"Cookie": {"lang=en; token=" + c.token}, "Origin": {c.base}}})
+	}
+	conn, resp, err := open()
+	for err != nil && resp != nil && resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "" {
+		select { // the first list of the kind is under way
+		case <-ctx.Done():
+			return fmt.Errorf("watch %s: %w", path, err)
+		case <-time.After(time.Second):
+		}
+		conn, resp, err = open()
+	}
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", path, err)
 	}

@@ -229,6 +229,14 @@ func adminPages(user string) []call {
 func TestTheConsoleFindsWhatItReads(t *testing.T) {
 	a, w := admin(t), newTenant(t, unique("console"))
 	plain, reader := unique("plain"), unique("reader")
+	// Its page of logins has some. Another test may have taken away those that there were, and what is like one of seconds ago is not recorded.
+	eventually(t, "a login is recorded", func(ctx context.Context) error {
+		err := a.has(iamRoute+"/users/admin/loginrecords?limit=1", `"success":true`)(ctx)
+		if err != nil {
+			loginAt(t, product.URL, "admin", product.AdminPassword)
+		}
+		return err
+	})
 	a.create(t, "/apis/cluster.kubesphere.io/v1alpha1/labels", obj{
 		"apiVersion": "cluster.kubesphere.io/v1alpha1", "kind": "Label", "metadata": obj{"name": unique("label")}, "spec": obj{"key": consoleLabel, "value": "red"},
 	})

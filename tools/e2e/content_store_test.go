@@ -61,6 +61,7 @@ func (w *contentWorld) plantStore(t *testing.T, whose string, x tenant) sold {
 		eventually(t, "the version is "+state, a.accepts(http.StatusOK, http.MethodPost, app+"/versions/"+made.VersionID+"/action",
 			obj{"state": state, "message": w.plant("apps." + whose)}))
 	}
+	eventually(t, "who installs sees that", a.has(app+"/versions/"+made.VersionID, `"state":"passed"`))
 	body, header = storeForm(t, []byte("\x89PNG\r\n\x1a\n"+w.plant("attachments."+whose)), obj{})
 	image := decode[struct {
 		ID string `json:"attachment_id"`

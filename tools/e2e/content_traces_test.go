@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -47,12 +46,12 @@ var loggedWords = []string{"eyJ", "token=", "code=", "password=", "secret="}
 
 func (w *contentWorld) searchLog(t *testing.T, program string) {
 	t.Helper()
-	file, err := os.Open(filepath.Join(product.Dir, "log", program+".log"))
+	text, done, err := logOf(program)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
-	s, count, all, wrong := bufio.NewScanner(file), 0, false, 0
+	defer done()
+	s, count, all, wrong := bufio.NewScanner(text), 0, false, 0
 	s.Buffer(nil, 64<<20)
 	for s.Scan() {
 		count++
@@ -150,28 +149,32 @@ func (w *contentWorld) watchBySocket(t *testing.T, who asker) (asked int) {
 	return asked
 }
 
-// socketText is everything that a WebSocket says until it ends.
+// socketText is everything that a WebSocket says until it ends, which on a busy machine may be before it has said anything: then it is opened again.
 func socketText(t *testing.T, who asker, path string) string {
 	t.Helper()
-	c, resp, err := websocket.Dial(t.Context(), strings.Replace(who.base, "http", "ws", 1)+path,
-		&websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + who.token}}})
-	if err != nil {
-		if resp == nil || resp.StatusCode != http.StatusForbidden {
-			t.Errorf("%s: %s: %v", who.name, path, err)
-		}
-		return ""
-	}
-	defer c.CloseNow()
-	c.SetReadLimit(8 << 20)
-	var text strings.Builder
 	for begun := time.Now(); ; {
-		_, message, err := c.Read(t.Context())
-		text.Write(message)
+		c, resp, err := websocket.Dial(t.Context(), strings.Replace(who.base, "http", "ws", 1)+path,
+			&websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + who.token}}})
 		if err != nil {
-			if text.Len() == 0 {
-				t.Errorf("%s: nothing in %v: %s: %v", who.name, time.Since(begun), path, err)
+			if resp == nil || resp.StatusCode != http.StatusForbidden {
+				t.Errorf("%s: %s: %v", who.name, path, err)
 			}
+			return ""
+		}
+		c.SetReadLimit(8 << 20)
+		var text strings.Builder
+		for err == nil {
+			var message []byte
+			_, message, err = c.Read(t.Context())
+			text.Write(message)
+		}
+		_ = c.CloseNow()
+		if text.Len() > 0 {
 			return text.String()
+		}
+		if time.Since(begun) > patience {
+			t.Errorf("%s: nothing in %v: %s: %v", who.name, time.Since(begun), path, err)
+			return ""
 		}
 	}
 }

@@ -51,6 +51,12 @@ func aliases() string {
 	return b.String()
 }
 
+// aliasesOfText is YAML of a long text, and of many aliases that stand for it: gigabytes, of values that are read a few thousand times.
+func aliasesOfText() string {
+	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bomb, annotations: {a: &a " + strings.Repeat("x", 1<<20) + "}}\nmore: [" +
+		strings.TrimSuffix(strings.Repeat("*a,", 2000), ",") + "]\n"
+}
+
 // Bodies that are large, deep, or grow when they are read are refused, on every way to write and for the login; none makes the server large.
 func TestABodyThatGrowsIsRefused(t *testing.T) {
 	proves(t, "S56")
@@ -112,6 +118,12 @@ func TestABodyThatGrowsIsRefused(t *testing.T) {
 			check("a patch of "+b.media, a, http.MethodPatch, path+"?fieldManager=x", b.body, "Content-Type: "+b.media)
 		}
 	}
+	// What comes by /api is for kube-apiserver to read.
+	for _, path := range []string{"/kapi/v1" + maps, "/kapi/v1" + maps + "?dryRun=All", "/apis/query.kapis.dev/v1alpha1/queries"} {
+		check("aliases of a long text", a, http.MethodPost, path, aliasesOfText(), "Content-Type: application/yaml")
+	}
+	check("aliases of a long text, applied", a, http.MethodPatch, "/kapi/v1"+maps+"/target?fieldManager=x", aliasesOfText(),
+		"Content-Type: application/apply-patch+yaml")
 	check("a form", caller{base: a.base}, http.MethodPost, "/oauth/token", "grant_type=password&username="+strings.Repeat("x", 4<<20),
 		"Content-Type: application/x-www-form-urlencoded")
 	check("a form of many fields", caller{base: a.base}, http.MethodPost, "/oauth/token", strings.Repeat("a=&", 500_000),

@@ -243,20 +243,29 @@ func (a *arena) step(who int) {
 	a.role(who, scope, name, append(a.Rules(1, a.vocabulary), a.Rule(a.vocabulary)))
 }
 
-// settle waits until what was written before counts: a role of each kind, made after it, does by then.
+// settle waits until what was written before counts: a role of each kind, made after it, does by then, and one that takes its rules from a template.
 func (a *arena) settle() {
 	a.t.Helper()
 	ad, who := admin(a.t), unique("sentinel")
 	var seen []probe
-	for i, scope := range scopesOfRoles {
+	sentinel := func(scope [3]string, grants func(name string, rules []rule) obj) {
 		name := unique("sentinel")
-		p := probe{"get", fmt.Sprintf("sentinel%d.example.com", i), "things", a.namespace, ""}
+		p := probe{"get", name + ".example.com", "things", a.namespace, ""}
 		seen = append(seen, p)
-		ad.create(a.t, iamAPI+a.path(scope[0], ""), iamObject(scope[2], name, obj{"rules": []rule{{[]string{p.group}, []string{p.resource}, []string{p.verb}}}}))
+		given := grants(name, []rule{{[]string{p.group}, []string{p.resource}, []string{p.verb}}})
+		ad.create(a.t, iamAPI+a.path(scope[0], ""), iamObject(scope[2], name, given))
 		binding := globalBinding(name, name, who)
 		binding["kind"], binding["roleRef"] = scope[2]+"Binding", obj{"apiGroup": "iam.kubesphere.io", "kind": scope[2], "name": name}
 		ad.create(a.t, iamAPI+a.path(scope[1], ""), binding)
 	}
+	for _, scope := range scopesOfRoles {
+		sentinel(scope, func(_ string, rules []rule) obj { return obj{"rules": rules} })
+	}
+	sentinel(scopesOfRoles[0], func(name string, rules []rule) obj {
+		ad.create(a.t, iamAPI+"/roletemplates", iamObject("RoleTemplate", name, obj{
+			"metadata": obj{"name": name, "labels": obj{"iam.kubesphere.io/scope": "global"}}, "spec": obj{"rules": rules}}))
+		return obj{"aggregationRoleTemplates": obj{"templateNames": []string{name}}}
+	})
 	for judge, ask := range judges {
 		eventually(a.t, judge+" knows what was written", func(ctx context.Context) error {
 			allowed, err := ask(ctx, a.t, who, seen)

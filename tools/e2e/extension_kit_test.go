@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // ksExtension runs `kubectl ks extension` as the admin, through ks-apiserver.
@@ -64,7 +63,7 @@ func background(t *testing.T, cmd *exec.Cmd, line string) (*exec.Cmd, []string) 
 	return nil, nil
 }
 
-// X5, X13, X18, X20, X27: an extension that the kit begins is checked, packed, pushed, installed and removed. Its backend is told by a verified token
+// X5, X6, X13, X18, X20, X27: an extension that the kit begins is checked, packed, pushed, installed and removed. Its backend is told by a verified token
 // who asks, its page is served, and its role templates give the right in the languages of the pages. Then it is tried without being installed.
 func TestAnExtensionIsWrittenWithTheKit(t *testing.T) {
 	a, name, who := admin(t), unique("kit"), unique("ann")
@@ -114,8 +113,15 @@ func TestAnExtensionIsWrittenWithTheKit(t *testing.T) {
 	})
 	step(t, "it is installed", func(t *testing.T) {
 		a.must(t, http.StatusCreated, http.MethodPost, platformAPI+"/installplans", installPlan(name, "0.1.0", "backend: {url: '"+backend+"'}", nil))
+		eventually(t, "its backend is nowhere else than in its namespace", a.conditionIs(plan, "Installed", "False", "Services of its namespace extension-"+name))
+		a.must(t, http.StatusNotFound, http.MethodGet, objects[0], nil)
+		a.must(t, http.StatusUnprocessableEntity, http.MethodPatch, plan, obj{"metadata": obj{"annotations": obj{"kapis.dev/upstreams": backend}}}, asMerge)
+		a.must(t, http.StatusOK, http.MethodPatch, plan, obj{"metadata": obj{"annotations": obj{"kapis.dev/upstreams": "127.0.0.1"}}}, asMerge)
 		eventually(t, "it is installed", a.answersWith(http.StatusOK, plan, `"state":"Installed"`))
-		a.answers(t, plan, `"kapis.dev/approved-by":"admin"`)
+		if out := ksExtension(t, "log", name); !strings.HasPrefix(out, name+" 0.1.0: Installed\n") || strings.Count(out, "\n") < 3 {
+			t.Errorf("its log is %s", out)
+		}
+		a.answers(t, plan, `"kapis.dev/approved-by":"admin"`, `"kapis.dev/approved-upstreams":"127.0.0.1"`)
 		for _, of := range []struct{ role, en, zh string }{{"view", "View Greetings", "查看问候"}, {"manage", "Leave Greetings", "留下问候"}} {
 			a.answers(t, "/apis/iam.kubesphere.io/v1beta1/roletemplates/"+name+"-"+of.role, `"en":"`+of.en+`"`, `"zh":"`+of.zh+`"`)
 		}
@@ -181,7 +187,7 @@ func TestAnExtensionIsWrittenWithTheKit(t *testing.T) {
 			if err != nil {
 				t.Errorf("Ctrl-C: %v", err)
 			}
-		case <-after(t, time.Minute):
+		case <-after(t, patience):
 			t.Fatal("Ctrl-C does not end it")
 		}
 		for _, path := range objects {

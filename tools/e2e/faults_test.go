@@ -55,6 +55,9 @@ clusters: [{name: x, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: 
 	}{
 		{"unknown key", `unknown key "authentication.isuer"; did you mean "authentication.issuer"?`, []string{"--config", unknown, "--kubeconfig", cluster}},
 		{"issuer over http", "authentication.issuer.allowInsecureURL", on(write("http.yaml", "authentication: {issuer: {url: http://ks.example.com}}"))},
+		{"issuer over http, accepted by name, and then the port is taken", port, []string{"--config", write("named.yaml",
+			"authentication: {issuer: {url: http://ks.example.com, allowInsecureURL: true}}"), "--kubeconfig", cluster, "--bind-address", "127.0.0.1",
+			"--insecure-port", port}},
 		{"no configuration", "none.yaml", []string{"--config", filepath.Join(dir, "none.yaml"), "--kubeconfig", cluster}},
 		{"no kubeconfig", "none.kubeconfig", []string{"--config", good, "--kubeconfig", filepath.Join(dir, "none.kubeconfig")}},
 		{"unreadable kubeconfig", "unknown.yaml", []string{"--config", good, "--kubeconfig", unknown}},
@@ -154,6 +157,9 @@ func TestALostClusterDegradesAndHeals(t *testing.T) { // U53
 		return err
 	})
 	eventually(t, "it is back", a.is(http.StatusOK, http.MethodGet, "/api/v1/namespaces"))
+	// It admits nothing before it has read its policies and webhooks.
+	eventually(t, "it takes writes", a.accepts(http.StatusCreated, http.MethodPost, "/api/v1/namespaces?dryRun=All",
+		obj{"apiVersion": "v1", "kind": "Namespace", "metadata": obj{"name": unique("try")}}))
 	name := newNamespace(t)
 	eventually(t, "and the caches follow again", a.is(http.StatusOK, http.MethodGet, kapis+"/namespaces/"+name))
 	eventually(t, "ready", anonymous().is(http.StatusOK, http.MethodGet, "/readyz"))

@@ -166,8 +166,12 @@ func TestNobodyHasTheGarbageCollectorDelete(t *testing.T) { // S65
 		rule{[]string{""}, []string{"namespaces", "namespaces/status"}, []string{"get", "update", "patch"}})
 	eventually(t, "he may edit them", u.is(http.StatusOK, http.MethodGet, tenantAPI+"/workspaces/"+ws))
 	owners := encode(t, obj{"metadata": obj{"ownerReferences": absentOwner()}})
+	// One that is there, and that somebody may end: his own user, which an administrator deletes one day.
+	uid := decode[struct{ Metadata struct{ UID string } }](t, a.must(t, http.StatusOK, http.MethodGet, iamAPI+"/users/"+name, nil).body).Metadata.UID
+	owned := encode(t, obj{"metadata": obj{"ownerReferences": []obj{{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "User", "name": name, "uid": uid}}}})
 	for _, c := range []struct{ path, body string }{
 		{tenantAPI + "/workspaces/" + ws, owners}, {tenantAPI + "/workspacetemplates/" + ws, owners}, {tenants + "/workspacetemplates/" + ws, owners},
+		{tenantAPI + "/workspaces/" + ws, owned}, {tenantAPI + "/workspacetemplates/" + ws, owned}, {"/api/v1/namespaces/" + project, owned},
 		{"/api/v1/namespaces/" + project, owners}, {"/api/v1/namespaces/" + project + "/status", owners}, {"/kapi/v1/namespaces/" + project, owners},
 		{tenantAPI + "/workspaces/" + ws, `{"metadata":{"finalizers":[]}}`}, {tenantAPI + "/workspacetemplates/" + ws,
 			`{"metadata":{"finalizers":["example.com/held"]}}`},
@@ -253,6 +257,21 @@ func TestNamespacesOfAWorkspaceThatIsGoneFallToNobody(t *testing.T) { // S69
 		return err
 	})
 
+	for plural, kind := range map[string]string{"applications": "Application", "applicationreleases": "ApplicationRelease"} {
+		left := unique("left")
+		a.create(t, "/apis/application.kubesphere.io/v2/"+plural, obj{
+			"apiVersion": "application.kubesphere.io/v2",
+			"kind":       kind,
+			"metadata": obj{
+				"name":        left,
+				"labels":      obj{workspaceLabel: left},
+				"annotations": obj{"application.kubesphere.io/req-user": "admin"},
+			},
+			"spec": obj{},
+		})
+		refused(workspaceTemplate(left, name, nil))
+	}
+
 	free := unique("free")
 	u.must(t, http.StatusOK, http.MethodPost, tenants+"/workspacetemplates", workspaceTemplate(free, name, nil))
 	t.Cleanup(func() {
@@ -263,4 +282,27 @@ func TestNamespacesOfAWorkspaceThatIsGoneFallToNobody(t *testing.T) { // S69
 	t.Cleanup(func() {
 		_, _ = a.do(context.Background(), http.MethodDelete, tenantAPI+"/workspacetemplates/"+gone, nil)
 	})
+}
+
+// A binding that is another workspace's by now stays when the workspace ends that it was of.
+func TestABindingThatIsAnotherWorkspacesStays(t *testing.T) { // S74
+	proves(t, "S74")
+	a, name := admin(t), unique("moved")
+	newUser(t, name)
+	ws, other := newManagedWorkspace(t, "admin"), newManagedWorkspace(t, "admin")
+	bindings := iamAPI + "/workspacerolebindings"
+	for _, one := range []string{name + "-stays", name + "-goes"} {
+		a.create(t, bindings, obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "WorkspaceRoleBinding",
+			"metadata": obj{"name": one, "labels": obj{workspaceLabel: ws}},
+			"roleRef":  obj{"apiGroup": "iam.kubesphere.io", "kind": "WorkspaceRole", "name": ws + "-viewer"},
+			"subjects": []obj{{"kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io"}}})
+	}
+	a.must(t, http.StatusOK, http.MethodPatch, bindings+"/"+name+"-stays", obj{"metadata": obj{"labels": obj{workspaceLabel: other}}}, asMerge)
+	a.must(t, http.StatusOK, http.MethodDelete, tenantAPI+"/workspacetemplates/"+ws, obj{"kind": "DeleteOptions", "apiVersion": "v1",
+		"propagationPolicy": "Background"})
+	eventually(t, "the workspace is gone", a.is(http.StatusNotFound, http.MethodGet, tenantAPI+"/workspaces/"+ws))
+	eventually(t, "and its binding", a.is(http.StatusNotFound, http.MethodGet, bindings+"/"+name+"-goes"))
+	if r := a.must(t, http.StatusOK, http.MethodGet, bindings+"/"+name+"-stays", nil); strings.Contains(r.body, "deletionTimestamp") {
+		t.Errorf("the other one is %s", clip(r.body))
+	}
 }

@@ -60,7 +60,7 @@ func TestAChartTakesNeitherTimeNorMemory(t *testing.T) {
 
 // X15: an operation ends with its time: a hook that never ends fails, and a process that goes on is killed.
 func TestAHookEndsWithItsTime(t *testing.T) {
-	r := newHelmRelease(t, helm.Options{Timeout: 20 * time.Second})
+	r := newHelmRelease(t, helm.Options{Timeout: 40 * time.Second}) // within which a busy machine comes to the hook
 	r.refused(apply(packChart(t, "1.0.0", map[string]string{"templates/a.yaml": neverEndingHook, "values.yaml": "wait: true"}), ""), helm.ReasonTimeout, "")
 	r.wantRecords("1 failed")
 	r.limit(helm.Options{})

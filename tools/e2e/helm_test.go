@@ -405,52 +405,71 @@ metadata: {name: wait, annotations: {helm.sh/hook: "pre-install,pre-upgrade"}}
 spec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name: wait, image: example/wait}]}}}
 {{ end }}`
 
+const neverEndingLoop = `{{ if .Values.loop }}{{ range $a := until 100000 }}{{ range $b := until 100000 }}{{ end }}{{ end }}{{ end }}`
+
 // X26: an operation whose process is killed, at whichever step, is finished by the next one.
 func TestAKilledOperationIsFinished(t *testing.T) {
 	r := newHelmRelease(t, helm.Options{})
-	files := map[string]string{"templates/all.yaml": shopTemplates, "templates/wait.yaml": neverEndingHook, "values.yaml": "value: default\nwait: false\n"}
+	files := map[string]string{"templates/all.yaml": shopTemplates, "templates/wait.yaml": neverEndingHook, "templates/loop.yaml": neverEndingLoop,
+		"values.yaml": "value: default\nwait: false\nloop: false\n"}
 	chart := packChart(t, "1.0.0", files)
-	kill := func() {
-		for _, pid := range helmChildren(t) {
+	kill := func(pids []int) {
+		for _, pid := range pids {
 			if p, err := os.FindProcess(pid); err == nil {
 				_ = p.Kill()
 			}
 		}
 	}
-	killed := func(when, id, values string, event func(helm.Event)) {
-		t.Helper()
-		q := apply(chart, id)
-		q.Values = []byte(values)
-		r.event = event
-		defer func() { r.event = nil }()
+	// run runs an operation whose process, and not that of the next one, is killed in the phase of applying as soon as now is true.
+	run := func(q helm.Request, now func() bool) error {
+		ctx, cancel := context.WithCancel(t.Context())
+		var watching sync.WaitGroup
+		r.event = func(e helm.Event) {
+			if e.Phase != helm.PhaseApplying {
+				return
+			}
+			pids := helmChildren(t)
+			watching.Go(func() {
+				if waitFor(ctx, now) == nil {
+					kill(pids)
+				}
+			})
+		}
 		_, err := r.run(t.Context(), q)
+		r.event = nil
+		cancel()
+		watching.Wait()
+		return err
+	}
+	killed := func(when string, err error) {
+		t.Helper()
 		var e *helm.Error
 		if !errors.As(err, &e) || e.Reason != helm.ReasonInterrupted || !e.Transient {
 			t.Errorf("killed %s: %v", when, err)
 		}
 	}
-	when := func(now func() bool) func(helm.Event) {
-		return func(e helm.Event) {
-			if e.Phase == helm.PhaseApplying {
-				go func() {
-					_ = waitFor(t.Context(), now)
-					kill()
-				}()
-			}
-		}
+	waits := func(id string) helm.Request {
+		q := apply(chart, id)
+		q.Values = []byte("wait: true")
+		return q
 	}
-	pending := func(status string) func(helm.Event) {
-		return when(func() bool {
+	pending := func(status string) func() bool {
+		return func() bool {
 			return slices.ContainsFunc(r.records(), func(s string) bool { return strings.Contains(s, status) })
-		})
-	}
-	killed("before anything", "op", "wait: true", func(e helm.Event) {
-		if e.Phase == helm.PhaseRendering {
-			kill()
 		}
-	})
+	}
+	q := apply(chart, "op")
+	q.Values = []byte("loop: true") // it renders until it is killed
+	r.event = func(e helm.Event) {
+		if e.Phase == helm.PhaseRendering {
+			kill(helmChildren(t))
+		}
+	}
+	_, err := r.run(t.Context(), q)
+	r.event = nil
+	killed("before anything", err)
 	r.wantRecords()
-	killed("while it installed", "op", "wait: true", pending("pending-install"))
+	killed("while it installed", run(waits("op"), pending("pending-install")))
 	r.wantRecords("1 pending-install")
 	if result := r.must(apply(chart, "op")); result.Release.Revision != 2 || r.configMap("shop-3") == nil {
 		t.Errorf("%+v", result.Release)
@@ -460,8 +479,8 @@ func TestAKilledOperationIsFinished(t *testing.T) {
 		t.Errorf("it was done twice: %+v", result.Release)
 	}
 	chart = packChart(t, "2.0.0", files)
-	killed("while it upgraded", "op-2", "wait: true", pending("pending-upgrade"))
-	q := apply(chart, "op-2")
+	killed("while it upgraded", run(waits("op-2"), pending("pending-upgrade")))
+	q = apply(chart, "op-2")
 	q.Values = []byte("value: two")
 	if result := r.must(q); result.Release.ChartVersion != "2.0.0" || r.configMap("shop-3").Data["value"] != "two" {
 		t.Errorf("%+v", result.Release)
@@ -472,9 +491,7 @@ func TestAKilledOperationIsFinished(t *testing.T) {
 		q := apply(packChart(t, version, files), "op-"+version)
 		q.Values = []byte("value: " + strconv.Quote(version))
 		before := r.configMap(name).ResourceVersion
-		r.event = when(func() bool { c := r.configMap(name); return c != nil && c.ResourceVersion != before })
-		_, err := r.run(t.Context(), q)
-		r.event = nil
+		err := run(q, func() bool { c := r.configMap(name); return c != nil && c.ResourceVersion != before })
 		t.Logf("killed after %s was written: %v, %v", name, err, r.records()) // it may have been faster
 		if result := r.must(q); result.Release.ChartVersion != version || result.Release.Status != "deployed" {
 			t.Errorf("%+v", result.Release)
@@ -498,7 +515,7 @@ func TestAKilledOperationIsFinished(t *testing.T) {
 
 // waitFor polls until f is true.
 func waitFor(ctx context.Context, f func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -36,17 +36,23 @@ func (w *hostileWorld) mutations() []mutation {
 		{name: "Finalizers", change: set("finalizers", []string{hostileFinalizer})},
 		{name: "ManagedFields", change: set("managedFields", []obj{{"manager": "ks-controller-manager", "operation": "Apply", "apiVersion": "v1",
 			"time": "2020-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": obj{"f:metadata": obj{}}}})},
-		{name: "Status", change: func(o, _ obj) { o["status"] = obj{"phase": "Active", "state": "Active", "conditions": []obj{}} }},
+		{name: "Status", change: func(o, _ obj) {
+			o["status"] = obj{"phase": "Active", "state": "Active", "conditions": []obj{}, "targetNamespace": other.namespace,
+				"releaseName": w.one}
+		}},
 		{name: "LabelsOfOurs", change: func(_, meta obj) {
 			meta["labels"] = obj{"kubesphere.io/managed": "true", "kubesphere.io/protected-resource": "true", "iam.kubesphere.io/scope": "global",
 				"iam.kubesphere.io/aggregate-to-authenticated": "",
-				"app.kubernetes.io/managed-by":                 "ks-controller-manager", "iam.kubesphere.io/user-ref": "admin", "kubesphere.io/creator": "admin"}
+				"app.kubernetes.io/managed-by":                 "ks-controller-manager", "iam.kubesphere.io/user-ref": "admin", "kubesphere.io/creator": "admin",
+				"kubesphere.io/extension-ref": w.one + "-platform", "application.kubesphere.io/repo-name": w.one + "-b",
+				"application.kubesphere.io/app-id": w.one + "-b"}
 		}},
 		{name: "AnnotationsOfOurs", change: func(_, meta obj) {
 			meta["annotations"] = obj{"kubesphere.io/creator": w.viewer, "iam.kubesphere.io/globalrole": "platform-admin",
 				"iam.kubesphere.io/granted-clusters": "host", "iam.kubesphere.io/uninitialized": "true",
 				"iam.kubesphere.io/role": "admin", "iam.kubesphere.io/aggregation-roles": `["platform-admin"]`, "kubesphere.io/deletion-propagation": "Foreground",
-				"kubesphere.io/serviceaccount-name": "robot"}
+				"kubesphere.io/serviceaccount-name": "robot", "kapis.dev/approve": "yes", "kapis.dev/approved": forgedStamp, "kapis.dev/approved-by": "admin",
+				"kapis.dev/approved-placement": forgedStamp, "kapis.dev/fleet-approver": "admin", "application.kubesphere.io/req-user": "admin"}
 		}},
 		{name: "IdentityOfAnother", change: func(_, meta obj) {
 			meta["uid"], meta["resourceVersion"], meta["deletionTimestamp"], meta["creationTimestamp"] = w.uid, "1", "2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z"

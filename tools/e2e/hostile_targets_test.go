@@ -38,6 +38,9 @@ func (s spot) body(name string) obj {
 	}
 	o := obj{"apiVersion": s.api, "kind": s.kind, "metadata": meta}
 	maps.Copy(o, s.more)
+	if named := storeSpec(s.kind, name); named != nil {
+		o["spec"] = named
+	}
 	return o
 }
 
@@ -49,7 +52,7 @@ func hostileTargets(viewer, viewed string) []target {
 	}
 	const iam, rbac = "iam.kubesphere.io/v1beta1", "rbac.authorization.k8s.io/v1"
 	container := obj{"containers": []obj{{"name": "c", "image": "none.example/x"}}}
-	return []target{
+	return append([]target{
 		{"v1", "ConfigMap", "configmaps", true, obj{"data": obj{"a": "b"}}},
 		{"v1", "Secret", "secrets", true, obj{"stringData": obj{"a": "b"}}},
 		{"v1", "ServiceAccount", "serviceaccounts", true, nil},
@@ -83,7 +86,7 @@ func hostileTargets(viewer, viewed string) []target {
 		{"session.kapis.dev/v1alpha1", "Factor", "factors", false, obj{"spec": obj{"user": viewer}}},
 		{rbac, "ClusterRole", "clusterroles", false, obj{"rules": reads}},
 		{"admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", false, nil},
-	}
+	}, storeTargets()...)
 }
 
 // spots makes an object of each kind in each place, and returns every path at which they are written: at both doors, and in the workspace a.
@@ -141,12 +144,21 @@ func (w *hostileWorld) exists(t *testing.T, s *spot) {
 	if !s.namespaced && s.place != "platform" {
 		o["metadata"].(obj)["labels"] = obj{workspaceLabel: tenants[s.place].workspace}
 	}
+	if s.kind == "ApplicationRelease" {
+		o["metadata"].(obj)["annotations"] = obj{"application.kubesphere.io/req-user": "admin"} // who writes it
+	}
 	a.must(t, http.StatusCreated, http.MethodPost, path, o)
 	name := s.name
 	t.Cleanup(func() {
 		_, _ = a.do(context.Background(), http.MethodPatch, path+"/"+name, `{"metadata":{"finalizers":null}}`, asMerge)
 		_, _ = a.do(context.Background(), http.MethodDelete, path+"/"+name, nil)
 	})
+	if isOfStore(s.target) { // whose routes are others below /kapis, and which no route asks a cache about
+		if finalizer := storeFinalizers[s.kind]; finalizer != "" { // later it would be a change that somebody else made
+			eventually(t, path+"/"+name+" has its finalizer", a.has(path+"/"+name, `"`+finalizer+`"`))
+		}
+		return
+	}
 	eventually(t, path+"/"+name+" is known", func(ctx context.Context) error {
 		r, err := a.do(ctx, http.MethodGet, strings.Replace(strings.Replace(path, "/apis/", "/kapis/", 1), "/api/", "/kapi/", 1)+"/"+name, nil)
 		if err == nil && r.code != http.StatusOK {

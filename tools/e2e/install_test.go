@@ -125,7 +125,7 @@ func TestAnExistingInstallationIsServedAsItIs(t *testing.T) {
 		"--for=condition=Established",
 		"crd",
 		"--all",
-		"--timeout=60s",
+		"--timeout=240s",
 	)
 	if out, err := wait.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

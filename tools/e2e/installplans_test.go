@@ -42,7 +42,7 @@ spec: {rules: [{apiGroups: [shop.example.com], resources: [orders], verbs: [get,
 apiVersion: extensions.kubesphere.io/v1alpha1
 kind: APIService
 metadata: {name: v1.{{ .Release.Name }}.example.com}
-spec: {group: {{ .Release.Name }}.example.com, version: v1, url: "http://127.0.0.1:9"}
+spec: {group: {{ .Release.Name }}.example.com, version: v1, url: "http://{{ .Release.Name }}.{{ .Release.Namespace }}.svc:9"}
 status: {state: Disabled}
 {{- if .Values.broken }}
 ---
@@ -115,13 +115,15 @@ func (c caller) conditionIs(path, condition, status, text string) func(context.C
 func TestAnExtensionIsInstalledUpgradedAndRemoved(t *testing.T) {
 	a, name := admin(t), unique("plan")
 	plan, web := platformAPI+"/installplans/"+name, "/api/v1/namespaces/extension-"+name+"/configmaps/shop-web"
-	service, role := extensionsAPI+"/apiservices/v1."+name+".example.com", "/apis/rbac.authorization.k8s.io/v1/clusterroles/"+name+"-pods"
+	roles := "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+	service, role, victim := extensionsAPI+"/apiservices/v1."+name+".example.com", roles+"/"+name+"-pods", unique("victim")
 	push(t, name, "1.0.0", shopChart(t, name, "1.0.0", shopPermissions))
 	push(t, name, "1.1.0", shopChart(t, name, "1.1.0", shopPermissions))
 	push(t, name, "2.0.0", shopChart(t, name, "2.0.0", shopPermissions+"- {apiGroups: [\"\"], resources: [secrets], verbs: [get]}\n"))
 	t.Cleanup(func() {
 		_, _ = a.do(context.Background(), http.MethodDelete, plan, nil)
 		_, _ = a.do(context.Background(), http.MethodDelete, "/api/v1/namespaces/extension-"+name, nil)
+		_, _ = a.do(context.Background(), http.MethodDelete, roles+"/"+victim, nil)
 	})
 
 	step(t, "it waits for an approval", func(t *testing.T) {
@@ -140,7 +142,7 @@ func TestAnExtensionIsInstalledUpgradedAndRemoved(t *testing.T) {
 		a.must(t, http.StatusOK, http.MethodPatch, plan, `{"metadata":{"annotations":{"kapis.dev/approve":"yes"}}}`, asMerge)
 		eventually(t, "it is installed", a.answersWith(http.StatusOK, plan, `"state":"Installed"`))
 		a.answers(t, web, `"greeting":"hello"`, `"kubesphere.io/extension-ref":"`+name+`"`)
-		a.answers(t, service, `"state":"Available"`) // whatever the chart says
+		eventually(t, "it is served", a.answersWith(http.StatusOK, service, `"state":"Available"`)) // whatever the chart says
 		a.must(t, http.StatusOK, http.MethodGet, role, nil)
 		a.answers(t, "/apis/iam.kubesphere.io/v1beta1/roletemplates/"+name+"-view", "shop.example.com")
 		for _, kind := range []string{"clusterroles", "clusterrolebindings"} {
@@ -166,7 +168,7 @@ func TestAnExtensionIsInstalledUpgradedAndRemoved(t *testing.T) {
 	step(t, "what fails is taken back", func(t *testing.T) {
 		a.must(t, http.StatusOK, http.MethodPatch, plan, obj{"spec": obj{"config": "greeting: broken\nbroken: true"}}, asMerge)
 		eventually(t, "it is taken back", a.conditionIs(plan, "RolledBack", "True", "1.1.0"))
-		a.answers(t, plan, `"state":"UpgradeFailed"`)
+		eventually(t, "and says that it failed", a.answersWith(http.StatusOK, plan, `"state":"UpgradeFailed"`)) // between two attempts
 		a.answers(t, web, `"greeting":"welcome"`)
 	})
 	step(t, "it is disabled and enabled", func(t *testing.T) {
@@ -175,6 +177,26 @@ func TestAnExtensionIsInstalledUpgradedAndRemoved(t *testing.T) {
 		a.must(t, http.StatusOK, http.MethodPatch, plan, obj{"spec": obj{"enabled": true}}, asMerge)
 		eventually(t, "it is served", a.answersWith(http.StatusOK, service, `"state":"Available"`))
 		eventually(t, "it is settled", a.answersWith(http.StatusOK, plan, `"state":"Installed"`))
+	})
+	// It looks as if it was the release's own, so that Helm would delete it by a record that has it. It is there until the end of all steps.
+	a.create(t, roles, obj{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "rules": []any{}, "metadata": obj{"name": victim,
+		"labels":      obj{"app.kubernetes.io/managed-by": "Helm"},
+		"annotations": obj{"meta.helm.sh/release-name": name, "meta.helm.sh/release-namespace": "extension-" + name}}})
+	step(t, "a record that somebody else wrote gives nothing", func(t *testing.T) {
+		records := a.must(t, http.StatusOK, http.MethodGet,
+			"/api/v1/namespaces/extension-"+name+"/secrets?labelSelector=owner%3Dhelm,status%3Ddeployed,name%3D"+name, nil).body
+		of := decode[struct {
+			Items []struct{ Metadata struct{ Name string } }
+		}](t, records).Items
+		if len(of) != 1 {
+			t.Fatalf("%d records", len(of))
+		}
+		forge(t, a, "extension-"+name, of[0].Metadata.Name, func(r obj) {
+			r["manifest"] = r["manifest"].(string) + "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: " + victim + "}\n"
+		})
+		a.must(t, http.StatusOK, http.MethodPatch, plan, obj{"spec": obj{"config": "greeting: again"}}, asMerge)
+		eventually(t, "it is refused", a.conditionIs(plan, "Upgraded", "False", "changed by somebody else"))
+		a.answers(t, web, `"greeting":"welcome"`)
 	})
 	step(t, "a version that may more waits", func(t *testing.T) {
 		who := unique("planner")
@@ -194,6 +216,7 @@ func TestAnExtensionIsInstalledUpgradedAndRemoved(t *testing.T) {
 		for _, path := range []string{web, service, role} {
 			a.must(t, http.StatusNotFound, http.MethodGet, path, nil)
 		}
+		a.must(t, http.StatusOK, http.MethodGet, roles+"/"+victim, nil)
 		a.must(t, http.StatusOK, http.MethodGet, "/api/v1/namespaces/extension-"+name, nil)
 	})
 }

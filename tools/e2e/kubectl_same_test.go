@@ -265,17 +265,21 @@ var compiled = func() (list []*regexp.Regexp) {
 	return list
 }()
 
+// withoutChanges returns what kubectl has printed, without all that normal changes whoever asks.
+func withoutChanges(text string) string {
+	for i, r := range compiled {
+		text = r.ReplaceAllString(text, replacements[i].by)
+	}
+	return text
+}
+
 // normal returns the answer without what no two runs have in common.
 func (s *side) normal(o kubectlAnswer) kubectlAnswer {
 	clean := func(text string) string {
 		text = strings.ReplaceAll(text, s.kubeconfig, "KUBECONFIG")
 		text = strings.ReplaceAll(text, s.dir, "DIR")
 		text = strings.ReplaceAll(text, s.ns, "NAMESPACE")
-		text = strings.ReplaceAll(text, s.node, "NODE")
-		for i, r := range compiled {
-			text = r.ReplaceAllString(text, replacements[i].by)
-		}
-		return text
+		return withoutChanges(strings.ReplaceAll(text, s.node, "NODE"))
 	}
 	return kubectlAnswer{clean(o.stdout), clean(o.stderr), o.code}
 }

@@ -239,7 +239,7 @@ var workloads = []command{
 	line("wait --for=condition=Ready pod/once --timeout=240s"),
 	line("get pod once -o wide"),
 	line("delete pod once --wait=true --grace-period=1"),
-	line("wait --for=delete pod/once --timeout=60s"),
+	line("wait --for=delete pod/once --timeout=240s"),
 	line("delete deployment app --cascade=orphan"),
 	line("get replicasets -o jsonpath='{.items[0].metadata.ownerReferences}'"),
 	// A restart is written into the template with its time, so that no two have one hash.

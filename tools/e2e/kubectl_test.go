@@ -41,7 +41,7 @@ func TestKubectlThroughUs(t *testing.T) {
 	if out := kubectlOutput(t, manifest, "apply", "--server-side", "-n", ns, "-f", "-"); !strings.Contains(out, "pod/web serverside-applied") {
 		t.Errorf("apply --server-side: %s", out)
 	}
-	kubectlOutput(t, "", "wait", "-n", ns, "--for=condition=Ready", "pod/web", "--timeout=60s") // a watch
+	kubectlOutput(t, "", "wait", "-n", ns, "--for=condition=Ready", "pod/web", "--timeout=240s") // a watch
 	for _, c := range []struct {
 		want string
 		args []string

@@ -6,6 +6,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"kapis.dev/ks-apiserver/tools/loopback"
 )
 
 // debuggedServices are those of an installation in aggregated mode, with pods that a simulated node runs.
@@ -33,7 +35,7 @@ spec: {selector: {app: ks-apiserver, tier: backend}, ports: [{name: https, port:
 
 // O42. What comes to both Services is sent to this machine, on the port of each, and to the pods again; nothing is changed where it can't work.
 func TestTrafficIsExchangedWithThisMachine(t *testing.T) {
-	address, ns := loopbackAlias(t), newNamespace(t)
+	address, ns := loopback.Alias(t), newNamespace(t)
 	mustKubectlAt(t, debuggedServices, "-n", ns, "apply", "-f", "-")
 	script := func(ctx context.Context, args ...string) (string, error) {
 		return shell(ctx, `hack/local-debug.sh "$@"`, append(args, "--namespace", ns)...)

@@ -42,7 +42,7 @@ func fail(err error) int {
 
 // run starts the product, and runs the tests that were chosen with it.
 func run(m *testing.M) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Minute)
 	defer cancel()
 	repo, err := filepath.Abs("../..")
 	if err != nil {
@@ -145,9 +145,11 @@ func (c caller) create(t *testing.T, path string, object map[string]any) {
 	t.Cleanup(func() { _, _ = c.do(context.Background(), http.MethodDelete, path+"/"+name, nil) })
 }
 
+// newNamespace makes a namespace that takes Pods: they are refused until it has the ServiceAccount that they get.
 func newNamespace(t *testing.T) string {
 	t.Helper()
-	name := unique("e2e")
-	admin(t).create(t, "/api/v1/namespaces", map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}})
+	a, name := admin(t), unique("e2e")
+	a.create(t, "/api/v1/namespaces", map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}})
+	eventually(t, "the namespace has a ServiceAccount", a.is(http.StatusOK, http.MethodGet, "/api/v1/namespaces/"+name+"/serviceaccounts/default"))
 	return name
 }

@@ -54,12 +54,14 @@ func newWorkspace(t *testing.T) string {
 		obj{"apiVersion": "tenant.kubesphere.io/v1beta1", "kind": "Workspace", "metadata": obj{"name": name}},
 	)
 	for role, verbs := range map[string][]any{"viewer": {"get", "list"}, "editor": {"get", "list", "create"}} {
+		made := name + "-" + role
 		a.create(t, iamAPI+"/workspaceroles", obj{
 			"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "WorkspaceRole",
-			"metadata":                 obj{"name": name + "-" + role, "labels": obj{"kubesphere.io/workspace": name}},
+			"metadata":                 obj{"name": made, "labels": obj{"kubesphere.io/workspace": name}},
 			"aggregationRoleTemplates": obj{"templateNames": []any{"workspace-view-projects"}},
 			"rules":                    []any{obj{"apiGroups": []any{""}, "resources": []any{"configmaps"}, "verbs": verbs}},
 		})
+		eventually(t, "the role is known", a.is(http.StatusOK, http.MethodGet, iamRoutes+"/workspaces/"+name+"/workspaceroles/"+made))
 	}
 	return name
 }

@@ -98,9 +98,7 @@ func TestPartsOfStreamsEndWhenTheyAreOtherParts(t *testing.T) { // S2, S53
 				t.Logf("%s shows it after %v", path, within(t, revocation, "the next list shows it", p.user.shows(path, c.want)))
 			}
 			for name, end := range ended {
-				select {
-				case <-end:
-				case <-late:
+				if !endsBy(end, late) {
 					t.Fatalf("%s goes on %v later", name, revocation)
 				}
 				p.gone(t, name, read[name])

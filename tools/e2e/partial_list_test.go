@@ -327,9 +327,7 @@ func TestPartsOfAWorkspacesMemberAreTheWorkspaces(t *testing.T) { // S7, S13
 		within(t, revocation, "it has left", func(ctx context.Context) error {
 			return errors.Join(u.shows("/kapi/v1"+own, nil)(ctx), u.shows(kapis+"/namespaces", nil)(ctx))
 		})
-		select {
-		case <-ended:
-		case <-late:
+		if !endsBy(ended, late) {
 			t.Errorf("the watch goes on %v later", revocation)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/html"
 )
@@ -57,7 +58,7 @@ func newPerson(t *testing.T) *person {
 		t.Fatal(err)
 	}
 	_, _, pool := authority(t)
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, IdleConnTimeout: time.Minute}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &person{Client: &http.Client{Jar: jar, Transport: transport}, t: t}
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -18,21 +19,34 @@ func doubling(n int, first, line string) string {
 }
 
 // started returns when the server's process started, as it says itself.
-func started(t *testing.T) string {
+func started(t *testing.T) string { return metricLine(t, "process_start_time_seconds ") }
+
+// everTaken is how much the process has ever had from the system, in bytes: what it gave back counts, too.
+func everTaken(t *testing.T) float64 {
+	t.Helper()
+	line := metricLine(t, "go_memstats_sys_bytes ")
+	n, err := strconv.ParseFloat(strings.TrimSpace(line[strings.IndexByte(line, ' '):]), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func metricLine(t *testing.T, name string) string {
 	t.Helper()
 	for line := range strings.Lines(admin(t).must(t, http.StatusOK, http.MethodGet, "/metrics", nil).body) {
-		if strings.HasPrefix(line, "process_start_time_seconds ") {
+		if strings.HasPrefix(line, name) {
 			return line
 		}
 	}
-	t.Fatal("the metrics do not say when the process started")
+	t.Fatalf("the metrics have no %s", name)
 	return ""
 }
 
 // S70. Each policy allows ConfigMaps, so that it is seen to count, and is hostile about the one of the name bomb.
 func TestAPolicyTakesNeitherTheMemoryNorTheTimeOfTheServer(t *testing.T) {
 	proves(t, "S70")
-	a, since := admin(t), started(t)
+	a, since, before := admin(t), started(t), everTaken(t)
 	grant := func(name, user string, annotations obj, rules ...any) {
 		a.create(t, iamAPI+"/globalroles", obj{"apiVersion": "iam.kubesphere.io/v1beta1", "kind": "GlobalRole",
 			"metadata": obj{"name": name, "annotations": annotations}, "rules": rules})
@@ -62,6 +76,7 @@ func TestAPolicyTakesNeitherTheMemoryNorTheTimeOfTheServer(t *testing.T) {
 		})
 	}
 	doubled := strings.Repeat(".map(a, [a, a])", 40)
+	numbers := "[0" + strings.Repeat(", 1", 199) + "]"
 	configMaps := rule{[]string{""}, []string{"configmaps"}, []string{"get", "list"}}
 	nodes := rule{[]string{""}, []string{"nodes"}, []string{"get", "list"}}
 	for name, c := range map[string]struct {
@@ -69,6 +84,8 @@ func TestAPolicyTakesNeitherTheMemoryNorTheTimeOfTheServer(t *testing.T) {
 	}{
 		"a policy of nested types":    {"rego-override", "package authz\nallow {\n" + doubling(60, "input.Name", "x%[1]d := [x%[2]d, x%[2]d]") + "x60 == input\n}"},
 		"a condition of nested lists": {"cel-condition", "[0]" + doubled + " == [0]" + doubled},
+		"a condition of nested loops": {"cel-condition", numbers + ".all(a, " + numbers + ".all(b, " + numbers + ".all(c, " + numbers +
+			".all(d, a + b + c + d >= 0))))"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			role := unique("nested")
@@ -77,9 +94,15 @@ func TestAPolicyTakesNeitherTheMemoryNorTheTimeOfTheServer(t *testing.T) {
 			grantGlobally(t, role, configMaps) // is read after the other one
 			eventually(t, "the next role counts", user.is(http.StatusOK, http.MethodGet, kapis+"/namespaces/default/configmaps"))
 			user.must(t, http.StatusForbidden, http.MethodGet, kapis+"/namespaces/default/secrets", nil)
+			for range 3 * strings.Count(c.annotation, "cel") { // a condition that can't be found out lets nothing through; a policy only adds
+				user.must(t, http.StatusForbidden, http.MethodGet, kapis+"/nodes", nil)
+			}
 		})
 	}
 	if now := started(t); now != since {
 		t.Errorf("the process started anew: %s, and before %s", now, since)
+	}
+	if after := everTaken(t); after-before > 512<<20 {
+		t.Errorf("the process has grown from %.0f to %.0f MiB", before/(1<<20), after/(1<<20))
 	}
 }

@@ -129,7 +129,7 @@ func (r *recorder) pass(t *testing.T, config *rest.Config) http.HandlerFunc {
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(to); p.Out.Host = "" },
 		Transport: &http.Transport{TLSClientConfig: tlsConfig, DisableCompression: true, MaxIdleConnsPerHost: 64, TLSNextProto: map[string]func(string,
-			*tls.Conn) http.RoundTripper{}},
+			*tls.Conn) http.RoundTripper{}, IdleConnTimeout: time.Minute}, // kube-apiserver gives a connection up after 90 seconds
 		FlushInterval: -1,
 		ErrorLog:      quiet, // watches end with their clients
 	}

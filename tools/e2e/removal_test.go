@@ -113,7 +113,15 @@ func TestARemovalIsRefusedWholeToWhoMayNotDoAllOfIt(t *testing.T) { // S67
 
 	// Whoever is removed from his own namespace alone is not its administrator again.
 	a.must(t, http.StatusOK, http.MethodDelete, iamRoutes+"/namespaces/"+projects[0]+"/namespacemembers/"+name, nil)
+	within(t, revocation, "he is out of his own", u.is(http.StatusForbidden, http.MethodGet, kapis+"/namespaces/"+projects[0]+"/pods"))
+	within(t, revocation, "at kube-apiserver too", func(context.Context) error {
+		if code, body := pastIt(t, name, http.MethodGet, "/api/v1/namespaces/"+projects[0]+"/pods", ""); code != http.StatusForbidden {
+			return fmt.Errorf("%d %s", code, clip(body))
+		}
+		return nil
+	})
 	a.must(t, http.StatusOK, http.MethodDelete, iamAPI+"/namespaces/"+projects[0]+"/roles/admin", nil)
 	eventually(t, "the role is made again", a.is(http.StatusOK, http.MethodGet, iamAPI+"/namespaces/"+projects[0]+"/roles/admin"))
 	a.must(t, http.StatusNotFound, http.MethodGet, iamAPI+"/namespaces/"+projects[0]+"/rolebindings/"+name+"-admin", nil)
+	u.must(t, http.StatusForbidden, http.MethodGet, kapis+"/namespaces/"+projects[0]+"/pods", nil)
 }

@@ -53,13 +53,18 @@ func TestAJobRunsAgain(t *testing.T) {
 	t.Run("a quota that has no room keeps the Job", func(t *testing.T) {
 		quota := "/api/v1/namespaces/" + ns + "/resourcequotas"
 		a.create(t, quota, obj{"apiVersion": "v1", "kind": "ResourceQuota", "metadata": obj{"name": "q"}, "spec": obj{"hard": obj{"count/jobs.batch": "1"}}})
-		eventually(t, "the quota counts", func(ctx context.Context) error {
-			r, err := a.do(ctx, http.MethodPost, rerun, nil)
+		other := obj{"apiVersion": "batch/v1", "kind": "Job", "metadata": obj{"name": "other"}, "spec": obj{"template": obj{"spec": obj{
+			"restartPolicy": "Never", "containers": []any{obj{"name": "c", "image": "example/job"}}}}}}
+		eventually(t, "the quota counts", func(ctx context.Context) error { // by asking for what changes nothing: a run would be one
+			r, err := a.do(ctx, http.MethodPost, jobs+"?dryRun=All", other)
 			if err == nil && (r.code != http.StatusForbidden || !strings.Contains(r.body, "exceeded quota")) {
 				err = fmt.Errorf("%d %s", r.code, clip(r.body))
 			}
 			return err
 		})
+		if r := a.must(t, http.StatusForbidden, http.MethodPost, rerun, nil); !strings.Contains(r.body, "exceeded quota") {
+			t.Errorf("%s", r.body)
+		}
 		a.must(t, http.StatusOK, http.MethodDelete, quota+"/q", nil)
 		if l := a.list(t, jobs); len(l.Items) != 1 {
 			t.Errorf("there are %v", l.names())

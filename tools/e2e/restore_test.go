@@ -91,7 +91,7 @@ func (w *restoredWorld) everywhere(t *testing.T, what string, code int, token, p
 }
 
 // restoreSeen is when the restored state counts at the latest. Most of it is the start of a control plane.
-const restoreSeen = 2 * time.Minute
+const restoreSeen = 5 * time.Minute
 
 const (
 	nodesOfAll   = "/api/v1/nodes?limit=1"

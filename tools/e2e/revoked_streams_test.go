@@ -214,11 +214,9 @@ func TestWhatIsOpenEndsWithTheRight(t *testing.T) {
 			if end != nil {
 				end(t, user, binding, c)
 			}
-			begun, late := time.Now(), time.After(patience)
+			begun, late := time.Now(), after(t, patience)
 			for what, ended := range open {
-				select {
-				case <-ended:
-				case <-late:
+				if !endsBy(ended, late) {
 					t.Fatalf("%s goes on", what)
 				}
 			}

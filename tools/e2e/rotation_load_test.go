@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -110,16 +111,29 @@ func (w *rotatedWorld) startRotationLoad(t *testing.T) (*rotationLoad, func()) {
 func (l *rotationLoad) watch(base string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		const path = "/kapis/resources.kubesphere.io/v1alpha3/namespaces?"
-		c := caller{base, l.current().Access}
-		r, err := c.do(ctx, http.MethodGet, path+"limit=1", nil)
+		l.mu.RLock()
+		r, err := caller{base, l.token.Access}.do(ctx, http.MethodGet, path+"limit=1", nil)
+		l.mu.RUnlock()
 		if err != nil || r.code != http.StatusOK {
 			return fmt.Errorf("list: %d %s %w", r.code, clip(r.body), err)
 		}
 		_, version, _ := strings.Cut(r.body, `"resourceVersion":"`)
 		version, _, _ = strings.Cut(version, `"`)
-		r, err = c.do(ctx, http.MethodGet, path+"watch=true&timeoutSeconds=1&resourceVersion="+version, nil)
-		if err != nil || r.code != http.StatusOK || strings.Contains(r.body, `"ERROR"`) {
-			return fmt.Errorf("watch from %q: %d %s %w", version, r.code, clip(r.body), err)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path+"watch=true&timeoutSeconds=1&resourceVersion="+version, http.NoBody)
+		if err != nil {
+			return err
+		}
+		l.mu.RLock() // until it is answered, and not until it ends
+		req.Header.Set("Authorization", "Bearer "+l.token.Access)
+		resp, err := transport.RoundTrip(req)
+		l.mu.RUnlock()
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK || strings.Contains(string(body), `"ERROR"`) {
+			return fmt.Errorf("watch from %q: %d %s %w", version, resp.StatusCode, clip(string(body)), err)
 		}
 		return nil
 	}

@@ -183,9 +183,24 @@ func (w *rotatedWorld) rotateSigningKeys(t *testing.T, load *rotationLoad) {
 			}
 			return signing
 		})
+		for _, base := range w.bases {
+			eventually(t, "each replica signs with the new key", func(ctx context.Context) error {
+				r, err := passwordGrant(ctx, base, "admin", w.password)
+				if err = tokenAnswer(r, err); err != nil {
+					return err
+				}
+				if got := signedWith(decode[tokenReply](t, r.body).Access); got != next {
+					return fmt.Errorf("signed with %q", got)
+				}
+				return nil
+			})
+		}
+		seen := map[string]bool{} // the token of before, that of a refresh that was under way, and one of after
 		eventually(t, "refreshed tokens are of the new key", func(context.Context) error {
-			if got := signedWith(load.current().Access); got != next {
-				return fmt.Errorf("signed with %q", got)
+			now := load.current().Access
+			seen[now] = true
+			if got := signedWith(now); got != next || len(seen) < 3 {
+				return fmt.Errorf("signed with %q, after %d refreshes", got, len(seen)-1)
 			}
 			return nil
 		})

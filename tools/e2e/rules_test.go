@@ -39,10 +39,12 @@ var held = rules.Table{
 		{"S78", "no form of answer, parameter or content type shows a hidden value or tells of it"},
 		{
 			"S65",
-			"a template, owner reference or finalizer of somebody's ends or changes nothing that he may not delete or update himself; the garbage collector does nothing for anybody that he may not do",
+			"a template, owner reference or finalizer of somebody's ends or changes no workspace, namespace, user, role or binding that he may not delete or update himself: the garbage collector does nothing to these for anybody that he may not do",
 		},
-		{"S67", "who is removed from a workspace or namespace keeps nothing in it"},
-		{"S69", "namespaces that carry the label of a workspace which is gone fall to nobody who makes one of that name without the right to these namespaces"},
+		{"S67", "who is removed from a workspace or namespace has no right in it any more: by no binding, group, or role that is made again"},
+		{"S69", "namespaces that carry the label of a workspace which is gone fall to nobody who makes one of that name without the right to these namespaces, " +
+			"and neither do its objects in the application store; a release whose namespace is another workspace's by now is neither's " +
+			"(TestAReleaseOfANamespaceThatHasLeftIsThePlatformsAlone)"},
 		{"S74", "roles and bindings of a workspace are not deleted because a definition (CRD) is going, nor is a binding that is no longer that workspace's"},
 		{"S79", "no body, however made, writes outside of what the path and the writer's rights say"},
 		{"S70", "a policy in Rego, or a condition in CEL, can use neither the process's memory nor its time beyond a bound"},
@@ -50,7 +52,7 @@ var held = rules.Table{
 		{Name: "Configuration and installation", Rules: []rules.Rule{
 			{
 				"S76",
-				"no installation has a well-known client secret: each makes its own, keeps it, and shows it nowhere; an issuer over http is for loopback, or accepted by name",
+				"a new installation has no well-known client secret: it makes its own, keeps it, and shows it nowhere; one that is there stays, and is warned of; an issuer over http is for loopback, or accepted by name",
 			},
 			{"S77", "no random write by anybody gives anybody a right that the writer does not hold"},
 		}}, {Name: "Admission", Rules: []rules.Rule{
@@ -61,7 +63,7 @@ var held = rules.Table{
 			},
 			{
 				"S72",
-				"a deletion of what gives rights is checked like any other write, on every path, in collections and by owners: nobody ends who is above him, and the last administrator stays",
+				"a deletion is checked for what it does beyond its object, on every path, in collections and by owners: nobody ends a user who is above him, nor by a group a binding that he may not delete, and the last administrator stays",
 			},
 			{"S60", "while the webhooks are away nothing is written that they check of rights, extensions and where credentials go, and nobody takes them away for long"},
 			{"S66", "a credential that nobody may read is sent to no other address than it was written for, by any kind of write through any door"},

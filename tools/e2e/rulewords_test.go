@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,16 +16,53 @@ const (
 	harmlessRule = `{"verbs":["get"],"apiGroups":[""],"resources":["pods"],"resourceNames":["junk *],APIGroups:[*],Resources:[*],ResourceNames:[],NonResourceURLs:["]}`
 	masterRule   = `{"verbs":["get],APIGroups:[],Resources:[pods],ResourceNames:[junk","*"],"apiGroups":["*"],"resources":["*"],"nonResourceURLs":["],NonResourceURLs:["]}`
 	getPods      = `{"verbs":["get"],"apiGroups":[""],"resources":["pods"]}`
+	// Two rules of the same words, none of which is wrong: the first is covered by getPods, and the second gives Secrets.
+	aPod        = `{"verbs":["get"],"apiGroups":[""],"resources":["pods"],"resourceNames":["secrets"]}`
+	withSecrets = `{"verbs":["get"],"apiGroups":[""],"resources":["pods","secrets"]}`
 )
 
 // editsRoles is what somebody has who edits roles, and reads pods: which is what he may give.
 var editsRoles = []rule{
 	{
 		Groups:    []string{"iam.kubesphere.io"},
-		Resources: []string{"globalroles", "workspaceroles", "roles", "roletemplates", "builtinroles"},
+		Resources: []string{"globalroles", "clusterroles", "workspaceroles", "roles", "roletemplates", "builtinroles"},
 		Verbs:     []string{"get", "list", "create", "update", "patch", "delete"},
 	},
 	{Groups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}},
+}
+
+// wrongWords have one character each that no word of a rule has.
+var wrongWords = []string{"po ds", "pods ", "po,ds", "po[ds", "po]ds", `po"ds`, "po'ds", "po\x00ds", "po\nds", "po\tds", "po\x7fds", "po\u202eds", "po\u00a0ds"}
+
+// wordRules are rules with a word in each of their fields.
+func wordRules(word string) map[string]obj {
+	out := map[string]obj{}
+	for _, field := range []string{"verbs", "apiGroups", "resources", "resourceNames"} {
+		r := obj{"verbs": []string{"get"}, "apiGroups": []string{""}, "resources": []string{"pods"}}
+		before, _ := r[field].([]string)
+		r[field] = append(before, word)
+		out[field] = r
+	}
+	return out
+}
+
+// refusesWords sends objects with a wrong word in each field of a rule, as somebody who holds everything: they are refused for the word alone.
+func refusesWords(t *testing.T, what, collection, routes string, object func(name, rules string) obj) {
+	t.Helper()
+	a := admin(t)
+	for _, word := range wrongWords {
+		for field, r := range wordRules(word) {
+			for _, path := range []string{iamAPI + collection, iamRoutes + cmp.Or(routes, collection)} {
+				got, err := a.do(t.Context(), http.MethodPost, path+"?dryRun=All", object(unique("word"), encode(t, r)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got.code != http.StatusUnprocessableEntity && got.code != http.StatusForbidden {
+					t.Errorf("%s, %q among the %s, by who holds everything, at %s: %d %s", what, word, field, path, got.code, clip(got.body))
+				}
+			}
+		}
+	}
 }
 
 // writesRules sends an object with rules in all ways of writing one, over one that is there and under a name that is free.
@@ -86,6 +124,7 @@ func TestNoRuleIsTakenForAnother(t *testing.T) { // S62, S63
 		object             func(name, rules string) obj
 		patch              func(rules string) string
 	}{
+		"a ClusterRole":          {"/clusterroles", "", ofKind("ClusterRole", nil), inRules},
 		"a GlobalRole":           {"/globalroles", "", ofKind("GlobalRole", nil), inRules},
 		"a Role":                 {"/namespaces/" + project + "/roles", "", ofKind("Role", nil), inRules},
 		"a WorkspaceRole of his": {"/workspaceroles", "/workspaces/" + workspace + "/workspaceroles", ofKind("WorkspaceRole", labels), inRules},
@@ -109,14 +148,28 @@ func TestNoRuleIsTakenForAnother(t *testing.T) { // S62, S63
 				}
 				return nil
 			})
+			// What is there has the same words as what he writes: that it gives more is seen all the same.
+			code, body := do(t, http.MethodPatch, collection+"/"+mine, c.patch(getPods+","+aPod), asMerge)
+			if code != http.StatusOK {
+				t.Errorf("%s, %s, a rule that he holds: %d %s", kind, claim, code, clip(body))
+			}
+			writesRules(t, do, collection, mine, c.object, c.patch, withSecrets, kind+", "+claim+", the same words")
 			for what, rules := range map[string]string{"the harmless one": harmlessRule, "the master": masterRule, "one behind another": getPods + "," + harmlessRule} {
 				writesRules(t, do, collection, mine, c.object, c.patch, rules, kind+", "+claim+", "+what)
 			}
+			for _, word := range wrongWords {
+				rules := encode(t, rule{Groups: []string{""}, Resources: []string{word}, Verbs: []string{"get"}})
+				code, body := do(t, http.MethodPost, collection, encode(t, c.object(unique("word"), rules)))
+				if code != http.StatusForbidden && code != http.StatusUnprocessableEntity {
+					t.Errorf("%s, %s: %q in a rule: %d %s", kind, claim, word, code, clip(body))
+				}
+			}
 		}
 		if now := a.must(t, http.StatusOK, http.MethodGet, iamAPI+c.collection+"/"+mine, nil).body; strings.Contains(now, "junk") ||
-			!strings.Contains(now, `"resources":["pods"]`) {
+			!strings.Contains(now, `"resources":["pods"]`) || strings.Contains(now, `"pods","secrets"`) {
 			t.Errorf("%s was changed: %s", kind, clip(now))
 		}
+		refusesWords(t, kind, c.collection, c.routes, c.object)
 	}
 }
 

@@ -93,22 +93,24 @@ func TestAPodIsGivenTheTokenThatItAsksFor(t *testing.T) {
 		return nil
 	})
 	for name, want := range map[string]string{"": "", "robot": a.Secrets[0].Name, "nobody": "refused"} {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "p-"}, Spec: corev1.PodSpec{
-			AutomountServiceAccountToken: new(bool), Containers: []corev1.Container{{Name: "c", Image: "i"}},
-		}}
-		if name != "" {
-			pod.Annotations = map[string]string{kubespherev1alpha1.AnnotationPodServiceAccount: name}
-		}
-		got := ""
-		if err := c.Create(t.Context(), pod, client.DryRunAll); err != nil {
-			t.Log(err)
-			got = "refused"
-		} else if v := pod.Spec.Volumes; len(v) > 0 && v[0].Secret != nil {
-			got = v[0].Secret.SecretName
-		}
-		if got != want {
-			t.Errorf("asking for %q: %q, want %q", name, got, want)
-		}
+		eventually(t, "asking for "+name, func(ctx context.Context) error { // the webhook may not know the Secret at once
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "p-"}, Spec: corev1.PodSpec{
+				AutomountServiceAccountToken: new(bool), Containers: []corev1.Container{{Name: "c", Image: "i"}},
+			}}
+			if name != "" {
+				pod.Annotations = map[string]string{kubespherev1alpha1.AnnotationPodServiceAccount: name}
+			}
+			got, err := "", c.Create(ctx, pod, client.DryRunAll)
+			if err != nil {
+				got = "refused"
+			} else if v := pod.Spec.Volumes; len(v) > 0 && v[0].Secret != nil {
+				got = v[0].Secret.SecretName
+			}
+			if got != want {
+				return fmt.Errorf("%q, want %q: %w", got, want, err)
+			}
+			return nil
+		})
 	}
 }
 

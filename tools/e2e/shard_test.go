@@ -32,7 +32,7 @@ var long = map[string]int{
 	"TestUpgradeAndWayBack": 400, "TestNoAnswerShowsWhatIsHidden": 200, "TestQueriesOfManyPodsAnswerLikeThePlainModel": 150,
 	"TestAnInstallationOfTheChartIsServedUnchanged": 150, "TestU50NothingDeletedLeavesARight": 140, "TestRotationUnderLoad": 120,
 	"TestSweep": 100, "TestTheConfigurationOfAnInstallationMovesIntoASecret": 90, "TestAnExistingInstallationIsServedAsItIs": 90,
-	"TestNoBodyWritesOutsideOfItsPath": 80, "TestForgedServiceAccountTokensCostARealPodNothing": 80,
+	"TestNoBodyWritesOutsideOfItsPath": 110, "TestForgedServiceAccountTokensCostARealPodNothing": 80,
 	"TestAKilledInstanceStartsAgainAndLeavesNothing": 75, "TestAnInstallationMakesASecretForTheConsole": 75,
 	"TestARestoredBackupIsWhatAllReplicasHave": 70, "TestAggregatedQueriesThroughKubeAPIServer": 65, "TestU53TheOtherManagerGoesOn": 60,
 	"TestWhatIsLeftOfNodeShellsIsDeleted": 60, "TestAnAnswerThatGrowsIsGivenUp": 55, "TestNothingIsStoredForWhoHasNotLoggedIn": 50,

@@ -88,13 +88,17 @@ func TestTheStoryOfAWorkspace(t *testing.T) { // S9, U51, U52
 		}
 	})
 	step(t, "a member with a role out of templates, in one of the two, has it at every door", func(t *testing.T) {
-		b.must(t, http.StatusOK, http.MethodPost, iamRoute+"/namespaces/"+one+"/roles", map[string]any{
+		roles := iamRoute + "/namespaces/" + one + "/roles"
+		role := map[string]any{
 			"apiVersion":               "iam.kubesphere.io/v1beta1",
 			"kind":                     "Role",
 			"rules":                    []any{},
 			"metadata":                 map[string]any{"name": "maps", "annotations": map[string]any{"kubesphere.io/creator": boss}},
 			"aggregationRoleTemplates": map[string]any{"templateNames": []any{"namespace-view-configmaps", "namespace-manage-configmaps"}},
-		})
+		}
+		eventually(t, "the boss may make a role", b.accepts(http.StatusOK, http.MethodPost, roles+"?dryRun=All", role))
+		b.must(t, http.StatusOK, http.MethodPost, roles, role)
+		eventually(t, "the role is known", a.is(http.StatusOK, http.MethodGet, roles+"/maps"))
 		b.must(t, http.StatusOK, http.MethodPost, members, []any{map[string]any{"username": dev, "roleRef": w + "-regular"}})
 		b.must(t, http.StatusOK, http.MethodPost, iamRoute+"/namespaces/"+one+"/namespacemembers", []any{map[string]any{"username": dev, "roleRef": "maps"}})
 
@@ -114,9 +118,12 @@ func TestTheStoryOfAWorkspace(t *testing.T) { // S9, U51, U52
 			tenants + "/workspaces": {w}, tenants + "/workspacetemplates": {w}, tenants + "/namespaces": {one}, namespaces: {one},
 			tenants + "/workspaces/" + w + "/workspacemembers/" + dev + "/namespaces": {one},
 		} {
-			if got := d.list(t, path); !slices.Equal(got.names(), want) || got.TotalItems == nil || *got.TotalItems != len(want) {
-				t.Errorf("%s: %v", path, got.names())
-			}
+			eventually(t, path, func(context.Context) error { // that he is in the workspace, and in the namespace, is known by caches of their own
+				if got := d.list(t, path); !slices.Equal(got.names(), want) || got.TotalItems == nil || *got.TotalItems != len(want) {
+					return fmt.Errorf("%v", got.names())
+				}
+				return nil
+			})
 		}
 		for _, path := range []string{
 			"/kapi/v1/namespaces/" + two + "/configmaps", "/api/v1/namespaces/" + two + "/configmaps", "/api/v1/namespaces/" + one + "/secrets", "/kapi/v1/namespaces/" +

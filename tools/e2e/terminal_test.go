@@ -263,6 +263,13 @@ func TestTerminalsAreLimited(t *testing.T) { // O6
 	role(t, ns, "opener", rule{[]string{""}, []string{"pods/exec"}, []string{"get", "create"}})
 	bind(t, ns, "opener", map[string]any{"kind": "User", "name": user})
 	eventually(t, "the right counts", c.is(http.StatusBadRequest, http.MethodGet, path))
+	eventually(t, "and at kube-apiserver", func(ctx context.Context) error { // which else ends a terminal at once, and makes room for another
+		r, err := c.do(ctx, http.MethodGet, pod+"/exec?command=sh&stdout=true", nil)
+		if err == nil && (r.code == http.StatusForbidden || r.code == http.StatusUnauthorized) {
+			err = fmt.Errorf("%d %s", r.code, clip(r.body))
+		}
+		return err
+	})
 	for opened := 0; ; opened++ {
 		conn, code, err := dialPage(t.Context(), c, path)
 		switch {

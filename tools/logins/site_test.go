@@ -256,7 +256,7 @@ func newSite(t *testing.T) *site {
 }
 
 // patience bounds what a test does in the browser.
-const patience = 90 * time.Second
+const patience = 10 * time.Minute
 
 // open starts a browser that knows the site.
 func (w *site) open(t *testing.T, win chromium.Window) *chromium.Browser {

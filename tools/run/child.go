@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -47,9 +48,15 @@ type child struct {
 	name  string
 	log   string
 	grace time.Duration
-	cmd   *exec.Cmd
 	done  chan struct{} // closed when it has ended
-	err   error         // how it ended; read after done
+	err   error         // how it ended, and at when; read after done
+	at    time.Time
+
+	spawner *spawner
+
+	mu       sync.Mutex
+	cmd      *exec.Cmd
+	stopping bool
 }
 
 // launch starts a program with its output going to log/NAME.log and, line by line, to each, which may be nil.
@@ -70,6 +77,7 @@ func (s *session) launch(name string, grace time.Duration, each func(line string
 		lines, c.cmd.Stdout = read, write
 		defer write.Close() // the child has its own
 	}
+	c.spawner = s.spawner
 	if err := s.spawner.start(c.cmd); err != nil {
 		return errors.Join(fmt.Errorf("start %s: %w", name, err), log.Close())
 	}
@@ -78,12 +86,38 @@ func (s *session) launch(name string, grace time.Duration, each func(line string
 		if lines != nil {
 			copyLines(lines, log, each)
 		}
-		c.err = c.cmd.Wait()
+		c.err = cmd.Wait()
+		for lines == nil && s.restart == name && c.revive() {
+			s.say("%s was killed: it is started again", name)
+			c.err = c.cmd.Wait() // nobody else changes it
+		}
+		c.at = time.Now()
 		_ = log.Close()
 		close(c.done)
 		s.ended <- c
 	}()
 	return nil
+}
+
+// revive starts a child that was killed again, as it was started, unless it is being stopped.
+func (c *child) revive() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var ended *exec.ExitError
+	if c.stopping || !errors.As(c.err, &ended) {
+		return false
+	}
+	if how, ok := ended.Sys().(syscall.WaitStatus); !ok || !how.Signaled() || how.Signal() != syscall.SIGKILL {
+		return false
+	}
+	next := exec.Command(c.cmd.Path, c.cmd.Args[1:]...) //nolint:noctx // ended in order, by stop
+	next.Stdout, next.Stderr = c.cmd.Stdout, c.cmd.Stderr
+	if err := c.spawner.start(next); err != nil {
+		c.err = err
+		return false
+	}
+	c.cmd = next
+	return true
 }
 
 // copyLines ends with the program, whose end closes the pipe.
@@ -135,11 +169,15 @@ func (c *child) stop() error {
 		return nil // it ended by itself, which was reported
 	default:
 	}
-	_ = c.cmd.Process.Signal(syscall.SIGTERM) // fails when it has just ended
+	c.mu.Lock()
+	c.stopping = true
+	process := c.cmd.Process
+	c.mu.Unlock()
+	_ = process.Signal(syscall.SIGTERM) // fails when it has just ended
 	select {
 	case <-c.done:
 	case <-time.After(c.grace):
-		_ = c.cmd.Process.Kill()
+		_ = process.Kill()
 		<-c.done
 		return fmt.Errorf("%s did not stop within %s and was killed", c.name, c.grace)
 	}

@@ -23,6 +23,14 @@ func (s *session) launchFake(t *testing.T, role string, grace time.Duration, eac
 	return s.children[len(s.children)-1]
 }
 
+// said gets what is said.
+type said chan string
+
+func (s said) Write(p []byte) (int, error) {
+	s <- string(p)
+	return len(p), nil
+}
+
 func TestChildren(t *testing.T) {
 	t.Run("StopInReverseOrder", func(t *testing.T) {
 		s := newSession(t)
@@ -34,7 +42,10 @@ func TestChildren(t *testing.T) {
 		if err := s.stop(); err != nil {
 			t.Error(err)
 		}
-		if first := <-s.ended; first != s.children[1] {
+		for range s.children {
+			<-s.ended // each says by itself that it has ended, in any order
+		}
+		if !s.children[1].at.Before(s.children[0].at) {
 			t.Error("the first started ended first")
 		}
 		if err := s.stop(); err != nil {
@@ -71,6 +82,34 @@ func TestChildren(t *testing.T) {
 		}
 		if err := s.stop(); err != nil {
 			t.Errorf("told twice: %v", err)
+		}
+	})
+	t.Run("OneThatWasKilledIsStartedAgainWhereThatIsWanted", func(t *testing.T) {
+		s := newSession(t)
+		lines := make(said, 1)
+		s.restart, s.out = "sleeper", lines
+		if err := s.launch("sleeper", time.Minute, nil, "sleep", "600"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.launch("another", time.Minute, nil, "sleep", "600"); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range s.children {
+			if err := c.cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c := <-s.ended; c.name != "another" {
+			t.Errorf("%s has ended", c.name)
+		}
+		if line := <-lines; !strings.HasPrefix(line, "sleeper was killed") {
+			t.Errorf("%q is said", line)
+		}
+		if err := s.children[0].stop(); err == nil || !strings.Contains(err.Error(), "terminated") { // as sleep ends
+			t.Errorf("what is started again is stopped: %v", err)
+		}
+		if c := <-s.ended; c.name != "sleeper" {
+			t.Errorf("%s has ended", c.name)
 		}
 	})
 	t.Run("WhatIsMissingIsAnError", func(t *testing.T) {

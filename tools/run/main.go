@@ -29,6 +29,8 @@ type options struct {
 	adminPassword string
 	// verbosity is the log level of both programs.
 	verbosity int
+	// restart is the name of a program that is started again where it was killed, "" for none: the end of any other one ends all.
+	restart string
 	// members is how many clusters more are started, and joined to this one.
 	members int
 	// fleet says that this one is a hub, also of members that others start.
@@ -72,6 +74,7 @@ func parse(args []string, adminPassword string) (options, error) {
 	f.StringVar(&o.hub.url, "hub", "", "https `address` of the hub that this cluster joins as a member")
 	f.StringVar(&o.hub.ca, "hub-ca", "", "`file` with the authority of the hub's certificate")
 	f.StringVar(&o.hub.token, "join-token", "", "`file` with the join token")
+	f.StringVar(&o.restart, "restart", "", "`name` of a program that is started again where it is killed (SIGKILL), for tests")
 	f.StringVar(&o.adminPassword, "admin-password", adminPassword,
 		"password of the user admin (default $ADMIN_PASSWORD, which ps does not show; else one is made)")
 	f.SetOutput(io.Discard) // an error is one line

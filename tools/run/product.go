@@ -20,7 +20,7 @@ const (
 	managerGrace = 20 * time.Second
 
 	// upTimeout bounds the wait for the product: long enough for a slow machine under load.
-	upTimeout = 2 * time.Minute
+	upTimeout = 5 * time.Minute
 	pollEvery = 100 * time.Millisecond
 )
 

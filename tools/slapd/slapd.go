@@ -24,7 +24,7 @@ const (
 
 	manager = "cn=manager," + Base
 	// patience bounds the start of a server.
-	patience = 60 * time.Second
+	patience = 3 * time.Minute
 )
 
 // Server is a running slapd with some people and groups. It ends with the test.

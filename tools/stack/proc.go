@@ -34,7 +34,8 @@ func isProgram(argv []string, name string) bool {
 	return base == name || base == "dev" && len(argv) > 1 && argv[1] == name
 }
 
-// descendants returns the processes that pid started, and those that they started, by ascending number.
+// descendants returns the processes that pid started, by ascending number, and then those that they started: the programs of an instance come
+// before those of its members, also where one was started again, or the numbers have begun anew.
 func descendants(pid int) []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -56,10 +57,10 @@ func descendants(pid int) []int {
 	}
 	var found []int
 	for todo := []int{pid}; len(todo) > 0; todo = todo[1:] {
+		slices.Sort(children[todo[0]])
 		found = append(found, children[todo[0]]...)
 		todo = append(todo, children[todo[0]]...)
 	}
-	slices.Sort(found)
 	return found
 }
 

@@ -171,7 +171,7 @@ func (s *Stack) forget(r *Replica) {
 // Stop ends the replica and returns when it is gone. The error says that it had to be killed, or ended with a failure. A
 // second call returns the same.
 func (r *Replica) Stop() error {
-	if err := r.child.stop(stopTimeout); err != nil {
+	if err := r.child.stop(replicaStopTimeout); err != nil {
 		return fmt.Errorf("stop a replica: %w", err)
 	}
 	return nil

@@ -26,9 +26,12 @@ import (
 
 const (
 	// readyTimeout bounds the wait for READY: a slow machine that also starts a control plane for the first time.
-	readyTimeout = 5 * time.Minute
-	// stopTimeout bounds a stop: 30 s for open requests (contract of ks-apiserver), then the control plane.
-	stopTimeout = 90 * time.Second
+	readyTimeout = 15 * time.Minute
+	// replicaStopTimeout bounds the stop of a replica: 30 s for open requests (contract of ks-apiserver), on a slow machine.
+	replicaStopTimeout = 90 * time.Second
+	// stopTimeout bounds the stop of an instance. It is longer than all that run gives to what it has started, one after the other: two
+	// programs, the control plane, and two members with theirs.
+	stopTimeout = 7 * time.Minute
 	// module is the first line of the go.mod next to the config folder that `run` installs.
 	module = "module kapis.dev/ks-apiserver\n"
 )

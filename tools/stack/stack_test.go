@@ -156,8 +156,17 @@ func TestProcess(t *testing.T) {
 	if rss, err := RSS(server); err != nil || rss < 1<<20 || rss > 1<<31 {
 		t.Errorf("RSS = %d, %v", rss, err)
 	}
-	if cpu, err := CPU(server); err != nil || cpu <= 0 || cpu > time.Minute {
-		t.Errorf("CPU = %v, %v", cpu, err)
+	for { // a hundredth of a second shows, which a fast machine may not have needed yet: the test's own time limit is the bound
+		cpu, err := CPU(server)
+		if err != nil || cpu > time.Minute {
+			t.Fatalf("CPU = %v, %v", cpu, err)
+		}
+		if cpu > 0 {
+			break
+		}
+		if _, err := s.Do(t.Context(), Request{Path: "/echo"}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

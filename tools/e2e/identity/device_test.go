@@ -110,9 +110,21 @@ func TestDevicesWait(t *testing.T) {
 	rule(t, "T8628-3")
 	a := harbor.device(t)
 	code := a.field("device_code")
-	harbor.poll(t, code).fails(t, http.StatusBadRequest, "authorization_pending")
+	// Who polls again within five seconds is told to slow down. A busy machine may take longer than that for two polls.
 	last := time.Now()
-	harbor.poll(t, code).fails(t, http.StatusBadRequest, "slow_down")
+	harbor.poll(t, code).fails(t, http.StatusBadRequest, "authorization_pending")
+	for deadline := last.Add(patience); ; {
+		sent := time.Now()
+		again := harbor.poll(t, code)
+		soon := time.Since(last) < 5*time.Second
+		if last = sent; soon || again.field("error") == "slow_down" {
+			again.fails(t, http.StatusBadRequest, "slow_down")
+			break
+		}
+		if again.fails(t, http.StatusBadRequest, "authorization_pending"); sent.After(deadline) {
+			t.Fatal("no poll was answered within five seconds of the one before it")
+		}
+	}
 
 	denied := harbor.device(t)
 	here(t).submit(t, here(t).findDevice(t, denied.field("user_code")), "answer", "deny").shows(t, http.StatusOK, "")
@@ -154,21 +166,18 @@ func TestUserCodesAreEasyToTypeAndHardToGuess(t *testing.T) {
 	// Where it counts guesses, it counts those of the person: so another server is asked, which nobody else needs.
 	guesser := logIn(t, alice)
 	guesser.via = differently(t, func(map[string]any) {}).URL
-	limited := 0
-	for i := range 40 {
+	begin, wrong := time.Now(), 0.0
+	for i := range 40 { // two of them have the right check letter, which is no wrong guess
 		p := guesser.findDevice(t, fmt.Sprintf("%sBBBB-BBB%c", plain[:4], "BCDFGHJKLMNPQRSTVWXZ"[i%20]))
-		switch {
-		case p.status == http.StatusTooManyRequests:
-			limited++
-		case limited > 0:
-			t.Fatalf("guess %d is answered %d after others were refused", i, p.status)
+		if p.status != http.StatusTooManyRequests && !strings.HasPrefix(p.heading(), "Connect "+harbor.ID) {
+			wrong++
 		}
 	}
-	if limited < 20 {
-		t.Errorf("of 40 guesses %d were refused", limited)
+	if most := 10 + time.Since(begin).Minutes(); wrong > most { // at once, and one more with each minute
+		t.Errorf("%v wrong guesses were answered, and not %v at most", wrong, most)
 	}
-	if p := guesser.findDevice(t, code); p.status != http.StatusTooManyRequests {
-		t.Errorf("and yet a right one is answered %d %q", p.status, p.heading())
+	if p := guesser.findDevice(t, code); p.status != http.StatusTooManyRequests && wrong+1 > 10+time.Since(begin).Minutes() {
+		t.Errorf("after %v wrong ones a right one is answered %d %q", wrong, p.status, p.heading())
 	}
 	b.findDevice(t, code).shows(t, http.StatusOK, "Connect "+harbor.ID) // others are not held up
 }

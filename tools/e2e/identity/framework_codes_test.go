@@ -89,8 +89,8 @@ func TestCodesAreShortLived(t *testing.T) {
 	b := logIn(t, bob)
 	b.via = strict(t) // its codes are good for briefLife
 	q := harbor.ask()
-	code := q.code(t, b)
 	begin := time.Now()
+	code := q.code(t, b)
 	wrong := func(ctx context.Context) error { // what is judged after the time
 		a, err := try(ctx, http.MethodPost, issuer+"/oauth/token", q.redemption(code, "code_verifier", random()))
 		if err == nil && !strings.Contains(a.field("error_description"), "expired") {

@@ -183,7 +183,7 @@ func TestNoSessionIsLostWhenReplicasAreKilled(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	clients := make([]*visitor, killClients)
 	for i := range clients {

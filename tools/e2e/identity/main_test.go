@@ -72,7 +72,7 @@ func run(m *testing.M) int {
 func chosen(name string) bool { return flag.Lookup(name).Value.String() != "" }
 
 func start(dir string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Minute)
 	defer cancel()
 	repo, err := filepath.Abs("../../..")
 	if err != nil {
@@ -104,7 +104,9 @@ func connect() error {
 	if !roots.AppendCertsFromPEM(authority) {
 		return fmt.Errorf("tls-ca.crt has no certificate")
 	}
-	wire = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, MaxIdleConnsPerHost: 64}
+	// A connection is given up long before the server does (3 minutes): a POST on one that ends at that moment fails, and is not sent again.
+	wire = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, MaxIdleConnsPerHost: 64,
+		IdleConnTimeout: time.Minute}
 	cfg, err := product.RESTConfig()
 	if err != nil {
 		return err

@@ -197,7 +197,7 @@ func (d *directory) relay(ln net.Listener, behind string) {
 			continue
 		}
 		go func() {
-			_, _ = io.Copy(io.MultiWriter(out, d), in)
+			_, _ = io.Copy(io.MultiWriter(d, out), in) // noted before it can be answered
 			_ = out.Close()
 		}()
 		go func() {

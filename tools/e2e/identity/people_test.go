@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -64,20 +65,25 @@ func makeUser(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	// Looked at, and not tried: attempts that come too early count as wrong ones.
+	type person struct {
+		Metadata struct{ UID string }
+		Status   struct{ State string }
+	}
+	made := person{}
+	if err := json.Unmarshal([]byte(a.body), &made); err != nil || made.Metadata.UID == "" {
+		return fmt.Errorf("make user %s: %w: %s", name, err, clip(a.body))
+	}
+	// Looked at where the login looks, and not tried: attempts that come before the user is known there count as wrong ones.
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return pace.Until(ctx, patience, func(ctx context.Context) error {
-		a, err := try(ctx, http.MethodGet, issuer+usersPath+"/"+name, nil, "Authorization: Bearer "+administrator)
+		a, err := try(ctx, http.MethodGet, issuer+"/kapis"+strings.TrimPrefix(usersPath, "/apis")+"/"+name, nil, "Authorization: Bearer "+administrator)
 		if err != nil {
 			return err
 		}
-		var u struct {
-			Spec   struct{ Password string }
-			Status struct{ State string }
-		}
+		u := person{}
 		_ = json.Unmarshal([]byte(a.body), &u)
-		if u.Status.State != "Active" {
+		if u.Status.State != "Active" || u.Metadata.UID != made.Metadata.UID { // one of this name may have been deleted a moment ago
 			return fmt.Errorf("user %s is %q: %d", name, u.Status.State, a.status)
 		}
 		return nil
@@ -140,7 +146,7 @@ func here(t *testing.T) *browser {
 
 // furnish makes what the tests share: clients and alice.
 func furnish(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	in, err := product.Login(ctx, "admin", product.AdminPassword)
 	if err != nil {
@@ -152,5 +158,13 @@ func furnish(ctx context.Context) error {
 			return err
 		}
 	}
-	return errors.Join(makeUser(ctx, alice), makeUser(ctx, bob))
+	// The path me has a part of kube-apiserver's, which is read when somebody asks for it first.
+	ready := pace.Until(ctx, patience, func(ctx context.Context) error {
+		a, err := try(ctx, http.MethodGet, issuer+me, nil, "Authorization: Bearer "+administrator)
+		if err == nil && a.status != http.StatusOK {
+			err = fmt.Errorf("%s: %d %s", me, a.status, clip(a.body))
+		}
+		return err
+	})
+	return errors.Join(ready, makeUser(ctx, alice), makeUser(ctx, bob))
 }

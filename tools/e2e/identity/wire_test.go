@@ -15,7 +15,7 @@ import (
 
 // patience bounds every wait for a condition. It is long, since CI machines are slow; a test that
 // passes never waits for it.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 const formType = "application/x-www-form-urlencoded"
 

@@ -69,7 +69,7 @@ func Open(t *testing.T, win Window, patience time.Duration, certificates ...*x50
 		pins = append(pins, base64.StdEncoding.EncodeToString(pin[:]))
 	}
 	allocator, stop := chromedp.NewExecAllocator(t.Context(),
-		chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()),
+		chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(longest),
 		chromedp.Flag("headless", true), chromedp.Flag("no-sandbox", true), chromedp.Flag("disable-gpu", true),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("no-first-run", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true), chromedp.Flag("hide-scrollbars", true),
@@ -172,17 +172,34 @@ func Eval[T any](b *Browser, script string) T {
 // Until waits for a script to return true. While a page is being replaced there is none to run it in.
 func (b *Browser) Until(script string) {
 	b.t.Helper()
+	b.wait(script+" never comes true", func() bool {
+		ok, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](script))
+		return err == nil && ok
+	})
+}
+
+// Complains waits for a message of the browser with a text in it: it arrives apart from what the page itself can see.
+func (b *Browser) Complains(text string) {
+	b.t.Helper()
+	b.wait("the browser does not complain of "+text, func() bool {
+		return slices.ContainsFunc(b.Complaints(), func(said string) bool { return strings.Contains(said, text) })
+	})
+}
+
+// longest bounds the start of a browser and a wait for what a page shows. It is long, since CI machines are slow.
+const longest = 3 * time.Minute
+
+// wait asks until the answer is yes, and fails the test with what after the longest time.
+func (b *Browser) wait(what string, ask func() bool) {
+	b.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(20 * time.Second)
-	for {
-		if ok, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](script)); err == nil && ok {
-			return
-		}
+	late := time.After(longest)
+	for !ask() {
 		select {
 		case <-tick.C:
 		case <-late:
-			b.t.Fatalf("%s never comes true; at %s: %s", script, b.try(`location.href`), b.try(`document.body.innerText`))
+			b.t.Fatalf("%s; at %s: %s; it said %q", what, b.try(`location.href`), b.try(`document.body.innerText`), b.Complaints())
 		}
 	}
 }

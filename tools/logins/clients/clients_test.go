@@ -109,7 +109,7 @@ func TestHashiCorpCAP(t *testing.T) {
 	}
 	p := newPerson(t)
 	request := func() *oidc.Req {
-		r, err := oidc.NewRequest(time.Minute, redirectURI, oidc.WithPKCE(verifier), oidc.WithMaxAge(3600))
+		r, err := oidc.NewRequest(10*time.Minute, redirectURI, oidc.WithPKCE(verifier), oidc.WithMaxAge(3600))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,6 +33,9 @@ const (
 
 	user     = "alice"
 	password = "Secret-123"
+
+	// patience bounds one request. It is long, since CI machines are slow.
+	patience = 3 * time.Minute
 )
 
 var (
@@ -49,7 +52,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Minute)
 	defer cancel()
 	if err := start(ctx, dir); err != nil {
 		fmt.Fprintln(os.Stderr, "start the product:", err)
@@ -123,17 +126,52 @@ func furnish(ctx context.Context) error {
 	if _, err := product.Do(ctx, stack.Request{Method: http.MethodPost, Path: users, Token: admin.Access, Body: []byte(body)}); err != nil {
 		return err
 	}
-	for {
+	if err := until(ctx, func() error {
 		r, err := product.Do(ctx, stack.Request{Path: users + "/" + user, Token: admin.Access})
-		if err == nil && strings.Contains(string(r.Body), `"state":"Active"`) {
+		if err == nil && !strings.Contains(string(r.Body), `"state":"Active"`) {
+			err = fmt.Errorf("the user is not active: %d %s", r.Status, r.Body)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	query := url.Values{"client_id": {clientID}, "response_type": {"code"}, "redirect_uri": {redirectURI}, "state": {"s"}}
+	anybody := &http.Client{Transport: wire(), Timeout: patience}
+	return until(ctx, func() error { // the server follows the Secrets of clients
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, issuer+"/oauth/authorize?"+query.Encode(), http.NoBody)
+		if err != nil {
+			return err
+		}
+		resp, err := anybody.Do(req)
+		if err != nil {
+			return err
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("the client is not known: %s", resp.Status)
+		}
+		return nil
+	})
+}
+
+// until retries until there is no error.
+func until(ctx context.Context, try func() error) error {
+	for {
+		err := try()
+		if err == nil {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the user is not active: %d %s %w", r.Status, r.Body, err)
+			return err
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// wire returns connections that trust the product's authority.
+func wire() *http.Transport {
+	return &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, IdleConnTimeout: time.Minute}
 }
 
 // person is a user with a browser, who logs in where asked to, and consents.
@@ -148,12 +186,12 @@ func newPerson(t *testing.T) *person {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &person{t: t, Client: http.Client{Jar: jar, Timeout: time.Minute, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+	return &person{t: t, Client: http.Client{Jar: jar, Timeout: patience, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
 		if r.URL.Host == "library.example" {
 			return http.ErrUseLastResponse
 		}
 		return nil
-	}, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}}
+	}, Transport: wire()}}
 }
 
 var (

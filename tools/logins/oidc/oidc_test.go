@@ -64,7 +64,7 @@ func newBrowser(t *testing.T) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &browser{t: t, Client: &http.Client{Jar: jar, Timeout: 30 * time.Second, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+	return &browser{t: t, Client: &http.Client{Jar: jar, Timeout: 3 * time.Minute, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
 		if r.URL.Host == "ks.example" {
 			return http.ErrUseLastResponse
 		}

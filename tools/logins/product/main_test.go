@@ -22,8 +22,8 @@ import (
 
 const (
 	// patience bounds every wait for a condition, and browsing what one test does in the browser. Both are long, since CI machines are slow.
-	patience = 60 * time.Second
-	browsing = 5 * time.Minute
+	patience = 3 * time.Minute
+	browsing = 10 * time.Minute
 
 	password    = "Secret-123"
 	secretsPath = "/api/v1/namespaces/kubesphere-system/secrets"
@@ -75,7 +75,7 @@ func run(m *testing.M) int {
 }
 
 func start(dir string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Minute)
 	defer cancel()
 	repo, err := filepath.Abs("../../..")
 	if err != nil {
@@ -198,7 +198,11 @@ func addUser(t *testing.T, name string, isNew bool) {
 		var u struct {
 			Status struct{ State string }
 		}
-		if err := ask(t, http.MethodGet, usersPath+"/"+name, nil, http.StatusOK).JSON(&u, http.StatusOK); err != nil || u.Status.State == "Active" {
+		resp, err := product.Do(t.Context(), stack.Request{Path: usersPath + "/" + name, Token: product.admin})
+		if err != nil {
+			return err
+		}
+		if err := resp.JSON(&u, http.StatusOK); err != nil || u.Status.State == "Active" {
 			return err
 		}
 		return fmt.Errorf("he is %q", u.Status.State)

@@ -61,7 +61,8 @@ func newParty(t *testing.T, name string) *party {
 	roots.AddCert(product.authority)
 	p.ctx = oidc.ClientContext(
 		t.Context(),
-		&http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}},
+		&http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+			IdleConnTimeout: time.Minute}}, // long before the server gives up a connection, on which a POST would fail
 	)
 	var err error
 	if p.provider, err = oidc.NewProvider(p.ctx, product.issuer); err != nil {

@@ -17,7 +17,8 @@ import (
 // logInThere logs a user in at the OpenID provider, which asks for the name, and for consent to the product.
 func logInThere(b *chromium.Browser, name string) {
 	b.Press(`a.button[href*="login/op"]`)
-	b.Do(chromedp.WaitVisible(`input[name=login]`), chromedp.SendKeys(`input[name=login]`, name), chromedp.SendKeys(`input[name=password]`, "any"+kb.Enter))
+	b.Until(`document.readyState === "complete" && document.querySelector("input[name=login]") !== null`)
+	b.Do(chromedp.SendKeys(`input[name=login]`, name), chromedp.SendKeys(`input[name=password]`, "any"+kb.Enter))
 	b.Until(`document.readyState === "complete" && document.querySelector("input[name=prompt][value=consent]") !== null`)
 	b.Do(chromedp.Click(`form button[type=submit]`))
 }
@@ -64,7 +65,8 @@ func TestAPersonOfAnotherProviderRegistersAndLogsOut(t *testing.T) {
 	}
 	hint, _ := token.Extra("id_token").(string)
 	b.Visit(metadata.End + "?" + url.Values{"id_token_hint": {hint}, "post_logout_redirect_uri": {p.URL + "/bye"}, "state": {"a&b="}}.Encode())
-	b.Until(`location.href.startsWith(` + fmt.Sprintf("%q", op.Issuer) + `)`)
+	b.Until(`location.href.startsWith(` + fmt.Sprintf("%q", op.Issuer) + `) && document.readyState === "complete" && ` +
+		`document.querySelector("[name=logout][value=yes]") !== null`)
 	b.Do(chromedp.Click(`[name=logout][value=yes]`))
 	b.Sees("Goodbye")
 	if q := <-p.left; q.Get("state") != "a&b=" {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/tools/logins/chromium"
+	"kapis.dev/ks-apiserver/tools/stack"
 )
 
 // terminalPage is a page that speaks as the console's terminal does: text frames, or, with the sub-protocol v5.channel.k8s.io, binary ones. Its
@@ -162,12 +163,17 @@ func shellPod(t *testing.T) string {
 		spec["nodeSelector"] = map[string]any{"kubernetes.io/hostname": "real-0"}
 		spec["tolerations"] = []any{map[string]any{"key": "kapis.dev/real", "operator": "Exists"}}
 	}
-	create(t, pods, map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": name}, "spec": spec})
-	await(t, "the pod", func() error {
-		if body := string(ask(t, http.MethodGet, pods+"/"+name, nil, http.StatusOK).Body); !strings.Contains(body, `"phase":"Running"`) {
-			return fmt.Errorf("it does not run: %s", body)
+	shows := func(path, want string) func() error {
+		return func() error {
+			resp, err := product.Do(t.Context(), stack.Request{Path: path, Token: product.admin})
+			if err == nil && (resp.Status != http.StatusOK || !strings.Contains(string(resp.Body), want)) {
+				err = fmt.Errorf("%d %s", resp.Status, resp.Body)
+			}
+			return err
 		}
-		return nil
-	})
+	}
+	await(t, "the ServiceAccount that pods get", shows("/api/v1/namespaces/default/serviceaccounts/default", "")) // without it they are refused
+	create(t, pods, map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": name}, "spec": spec})
+	await(t, "the pod runs", shows(pods+"/"+name, `"phase":"Running"`))
 	return name
 }

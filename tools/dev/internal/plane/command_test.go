@@ -53,7 +53,7 @@ func TestCommandsSayThatNothingWasStarted(t *testing.T) {
 
 func TestCertAndKubeconfigFiles(t *testing.T) {
 	l := testLayout(t)
-	if _, err := choosePorts(l.ports(), 0); err != nil {
+	if _, _, err := choosePorts(l.ports(), 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := ensureCertificates(l, time.Now(), nil); err != nil {

@@ -14,7 +14,8 @@ import (
 // instance is one control plane with all of its settings.
 type instance struct {
 	layout
-	ports ports
+	ports  ports
+	claims portClaims
 	// real is the real node, or nil.
 	real *realnode.Config
 }

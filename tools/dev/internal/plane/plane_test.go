@@ -34,10 +34,16 @@ func TestStateIsForItsOwnerOnly(t *testing.T) {
 
 func TestPorts(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ports.json")
-	first, err := choosePorts(file, 0)
-	if err != nil {
-		t.Fatal(err)
+	choose := func(t *testing.T, fixed int) ports {
+		t.Helper()
+		p, claims, err := choosePorts(file, fixed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		claims.Close()
+		return p
 	}
+	first := choose(t, 0)
 	seen := map[int]bool{}
 	for _, p := range first.all() {
 		if *p < lowestPort || *p >= highestPort || seen[*p] {
@@ -46,34 +52,58 @@ func TestPorts(t *testing.T) {
 		seen[*p] = true
 	}
 	t.Run("AreRemembered", func(t *testing.T) {
-		if again, err := choosePorts(file, 0); err != nil || again != first {
-			t.Errorf("got %v, %v, want %v", again, err, first)
+		if again := choose(t, 0); again != first {
+			t.Errorf("got %v, want %v", again, first)
 		}
 	})
 	t.Run("OneThatIsTakenIsReplacedAlone", func(t *testing.T) {
 		taken := listen(t, first.Etcd)
-		again, err := choosePorts(file, 0)
-		if err != nil || again.Etcd == first.Etcd {
-			t.Fatalf("got %v, %v", again, err)
+		again := choose(t, 0)
+		if again.Etcd == first.Etcd {
+			t.Fatalf("got %v", again)
 		}
 		if again.Etcd = first.Etcd; again != first {
 			t.Errorf("others changed too: %v, want %v", again, first)
 		}
 		taken.Close()
 	})
-	t.Run("AFixedOneIsUsed", func(t *testing.T) {
-		fixed, err := pick(seen)
+	t.Run("ThoseOfAControlPlaneThatIsStartingAreTaken", func(t *testing.T) {
+		starting, claims, err := choosePorts(file, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p, err := choosePorts(file, fixed); err != nil || p.APIServer != fixed {
-			t.Errorf("got %v, %v", p, err)
+		defer claims.Close()
+		theirs := map[int]bool{}
+		for _, p := range starting.all() {
+			theirs[*p] = true
+		}
+		later := choose(t, 0)
+		for _, p := range later.all() {
+			if theirs[*p] {
+				t.Errorf("port %d was given to two that start at the same time: %v and %v", *p, starting, later)
+			}
+		}
+		if _, _, err := choosePorts(file, starting.APIServer); err == nil {
+			t.Errorf("the port %d of one that is starting was given to who asked for it", starting.APIServer)
+		}
+	})
+	t.Run("AFixedOneIsUsed", func(t *testing.T) {
+		var free portClaims
+		fixed, err := free.pick()
+		if err != nil {
+			t.Fatal(err)
+		}
+		free.Close()
+		for range 2 { // chosen, and then remembered
+			if p := choose(t, fixed); p.APIServer != fixed {
+				t.Errorf("got %v, want port %d for kube-apiserver", p, fixed)
+			}
 		}
 	})
 	t.Run("AFixedOneThatIsTakenIsNamed", func(t *testing.T) {
 		l := listen(t, 0)
 		port := l.Addr().(*net.TCPAddr).Port
-		_, err := choosePorts(file, port)
+		_, _, err := choosePorts(file, port)
 		if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), loopback(port)[len("127.0.0.1:"):]) {
 			t.Errorf("got %v", err)
 		}
@@ -82,7 +112,7 @@ func TestPorts(t *testing.T) {
 		if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := choosePorts(file, 0); err == nil || !strings.Contains(err.Error(), file) {
+		if _, _, err := choosePorts(file, 0); err == nil || !strings.Contains(err.Error(), file) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -100,7 +130,7 @@ func listen(t *testing.T, port int) net.Listener {
 
 func TestFlagsNameOnlyFilesThatAreMade(t *testing.T) {
 	l := testLayout(t)
-	p, err := choosePorts(l.ports(), 0)
+	p, _, err := choosePorts(l.ports(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

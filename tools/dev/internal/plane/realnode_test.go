@@ -25,7 +25,7 @@ func TestARealNodeIsAskedForByItsName(t *testing.T) {
 
 func TestRealNodeFiles(t *testing.T) {
 	l := testLayout(t)
-	p, err := choosePorts(l.ports(), 0)
+	p, _, err := choosePorts(l.ports(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,6 +61,7 @@ func up(ctx context.Context, l layout, o upOptions, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	defer i.claims.Close()
 
 	c, err := newClients(l, i.ports)
 	if err != nil {
@@ -144,7 +145,7 @@ func prepare(l layout, fixedPort int, claim *realnode.Claim) (instance, error) {
 		return instance{}, err
 	}
 	i := instance{layout: l}
-	if i.ports, err = choosePorts(l.ports(), fixedPort); err != nil {
+	if i.ports, i.claims, err = choosePorts(l.ports(), fixedPort); err != nil {
 		return instance{}, err
 	}
 	if claim != nil {
