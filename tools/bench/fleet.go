@@ -10,7 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"log/slog"
 	"math/big"
 	"net/http"
 	"net/http/httputil"
@@ -42,8 +42,7 @@ func (b *bench) measureFleet(ctx context.Context) error {
 	if _, _, err := b.fill(ctx, b.pods[0]); err != nil {
 		return err
 	}
-	klog.LogToStderr(false) // what a hundred agents say of the ends of their links
-	klog.SetOutput(io.Discard)
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // what a hundred agents say of the ends of their links
 	b.measured("fleet", func() ([]figure, error) { return b.manyMembers(ctx) })
 	return ctx.Err()
 }
@@ -488,15 +487,23 @@ func (x *fleetHub) answered(ctx context.Context, want int) error {
 	var last atomic.Value
 	err := wait.PollUntilContextTimeout(ctx, pollEvery, fleetTimeout, true, func(ctx context.Context) (bool, error) {
 		resp, err := x.hub.get(ctx, "/fleet"+strings.Replace(fleetList, "limit=10", "limit=0", 1)+"&memberTimeout=10s")
+		if ctx.Err() != nil {
+			return false, ctx.Err() // and what was answered before is told
+		}
 		if err != nil {
 			last.Store(err.Error())
 			return false, nil //nolint:nilerr // it is told if it lasts
 		}
-		var l struct{ Clusters struct{ Answered int } }
+		var l struct {
+			Clusters struct {
+				Answered int
+				Missing  []struct{ Name, Reason string }
+			}
+		}
 		if err := json.Unmarshal(resp.Body, &l); err != nil {
 			return false, fmt.Errorf("read a list: %w", err)
 		}
-		last.Store(fmt.Sprintf("%d clusters answer", l.Clusters.Answered))
+		last.Store(fmt.Sprintf("%d clusters answer, missing are %v", l.Clusters.Answered, l.Clusters.Missing))
 		return l.Clusters.Answered == want, nil
 	})
 	if err != nil {
