@@ -247,4 +247,6 @@ func newSweptRelease(t *testing.T, w tenant) {
 	r := appRelease(w.workspace+sweptRelease, w.workspace, w.namespace, "none", "none-1.0.0", w.workspace+"-values")
 	r["metadata"].(obj)["annotations"] = obj{"application.kubesphere.io/req-user": "admin"}
 	admin(t).create(t, storeKube+"/applicationreleases", r)
+	eventually(t, "the release has its finalizer", admin(t).has(storeKube+"/applicationreleases/"+w.workspace+sweptRelease,
+		`"helmrelease.application.kubesphere.io"`))
 }

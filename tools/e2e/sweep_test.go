@@ -31,6 +31,10 @@ const (
 func TestSweep(t *testing.T) {
 	proves(t, "S1", "S2", "S3", "S10")
 	w, list := newSweep(t), readAllowList(t)
+	// What controllers make in their time would be new later: of the tenants' roles, and of a namespace.
+	ns := newNamespace(t)
+	eventually(t, "the namespace is complete", admin(t).is(http.StatusOK, http.MethodGet, "/api/v1/namespaces/"+ns+"/configmaps/kube-root-ca.crt"))
+	(&arena{t: t, namespace: ns}).settle()
 	before := w.digests(t)
 	for _, who := range w.people {
 		begun := time.Now()
@@ -244,6 +248,11 @@ func newTenant(t *testing.T, name string) tenant {
 		return err
 	})
 	newSweptRelease(t, w)
+	// What controllers add to all of it in their time would be taken for somebody's write.
+	eventually(t, "workspace "+name+" is complete", a.conditionIs(tenantAPI+"/workspaces/"+name, "Ready", "True", ""))
+	eventually(t, "the namespace of "+name+" has its authority", a.is(http.StatusOK, http.MethodGet, core+"/configmaps/kube-root-ca.crt"))
+	eventually(t, "the namespace of "+name+" has its roles", a.has("/api/v1/namespaces/"+w.namespace, `"kapis.dev/initialized":"true"`))
+	eventually(t, "the pod of "+name+" has its node", a.has(core+"/pods/"+w.pod, `"phase":"Running"`))
 	eventually(t, "kube-apiserver knows the admin of "+name, w.is(http.StatusOK, http.MethodGet, "/apis/apps/v1/namespaces/"+w.namespace+"/deployments"))
 	eventually(t, "the admin of "+name+" sees his pod", w.has("/kapi/v1/namespaces/"+w.namespace+"/pods", w.pod))
 	return w
