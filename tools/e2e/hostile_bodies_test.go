@@ -262,12 +262,9 @@ func (w *hostileWorld) outside(t *testing.T, mine tenant) map[string][sha256.Siz
 		if !k.listed || slices.Contains(busy, k.Resource) || k.Resource == "namespaces" && k.Group != "" {
 			continue
 		}
-		l, err := w.client.Resource(k.GroupVersionResource).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatalf("list %s: %v", k.Resource, err)
-		}
-		for i := range l.Items {
-			o := &l.Items[i]
+		items := w.objectsOf(t, k, metav1.ListOptions{})
+		for i := range items {
+			o := &items[i]
 			isMine := namespaces[o.GetNamespace()] || o.GetLabels()[workspaceLabel] == mine.workspace && o.GetNamespace() == "" ||
 				k.Resource == "namespaces" && namespaces[o.GetName()] ||
 				strings.HasPrefix(k.Resource, "workspace") && o.GetName() == mine.workspace || strings.HasPrefix(o.GetName(),

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -116,10 +118,11 @@ func (w *sweep) discover(t *testing.T) {
 	if w.client, err = dynamic.NewForConfig(config); err != nil {
 		t.Fatal(err)
 	}
-	_, lists, err := client.ServerGroupsAndResources()
-	if err != nil {
-		t.Fatal(err)
-	}
+	var lists []*metav1.APIResourceList
+	eventually(t, "all groups are discovered", func(context.Context) (err error) { // one of an earlier test may be going
+		_, lists, err = client.ServerGroupsAndResources()
+		return err
+	})
 	for _, l := range lists {
 		gv, err := schema.ParseGroupVersion(l.GroupVersion)
 		if err != nil {
@@ -145,13 +148,24 @@ func (w *sweep) discover(t *testing.T) {
 		if !k.listed || k.namespaced {
 			continue
 		}
-		if l, err := w.client.Resource(k.GroupVersionResource).List(t.Context(), metav1.ListOptions{Limit: 1}); err != nil {
-			t.Fatal(err)
-		} else if len(l.Items) == 1 {
-			w.names[k.GroupResource().String()] = l.Items[0].GetName()
+		if items := w.objectsOf(t, k, metav1.ListOptions{Limit: 1}); len(items) == 1 {
+			w.names[k.GroupResource().String()] = items[0].GetName()
 		}
 	}
 	w.names["users.iam.kubesphere.io"] = "admin"
+}
+
+// objectsOf lists the objects of a kind. There are none where its definition, of an earlier test, has gone since the kinds were discovered.
+func (w *sweep) objectsOf(t *testing.T, k kind, o metav1.ListOptions) []unstructured.Unstructured {
+	t.Helper()
+	l, err := w.client.Resource(k.GroupVersionResource).List(t.Context(), o)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		t.Fatalf("list %s: %v", k.Resource, err)
+	}
+	return l.Items
 }
 
 // path is where a kind is served below a root: /apis or /kapis.
@@ -319,12 +333,9 @@ func (w *sweep) digests(t *testing.T) map[string][sha256.Size]byte {
 		if !k.listed || slices.Contains(busy, k.Resource) {
 			continue
 		}
-		l, err := w.client.Resource(k.GroupVersionResource).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatalf("list %s: %v", k.Resource, err)
-		}
-		for i := range l.Items {
-			o := &l.Items[i]
+		items := w.objectsOf(t, k, metav1.ListOptions{})
+		for i := range items {
+			o := &items[i]
 			if len(o.GetOwnerReferences()) > 0 { // what a controller makes of something else
 				continue
 			}
