@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -112,6 +113,15 @@ func newHelmRelease(t *testing.T, o helm.Options) *helmRelease {
 	t.Cleanup(func() {
 		_ = client.RbacV1().ClusterRoleBindings().Delete(context.Background(), name, metav1.DeleteOptions{})
 		_ = client.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{})
+	})
+	eventually(t, "kube-apiserver knows the installer's rights", func(ctx context.Context) error {
+		review, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+			Spec: authorizationv1.SubjectAccessReviewSpec{User: r.user, Groups: []string{"kapis:extension:" + name},
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: name, Verb: "create", Resource: "configmaps"}}}, metav1.CreateOptions{})
+		if err == nil && !review.Status.Allowed {
+			err = errors.New("none yet")
+		}
+		return err
 	})
 	return r
 }

@@ -203,6 +203,8 @@ func TestAnInformerOfClientGoFollowsOurLists(t *testing.T) { // U14, U19
 			}
 			return err
 		})
+		// It refuses new objects until it has read its policies and webhooks, and deletions of these not.
+		eventually(t, "it takes writes", a.accepts(http.StatusCreated, http.MethodPost, path+"?dryRun=All", deployment("try", 0)))
 		a.create(t, path, deployment("new", 2))
 		holds(t, i, map[string]int32{"new": 2})
 	})

@@ -66,6 +66,7 @@ func TestAJobRunsAgain(t *testing.T) {
 			t.Errorf("%s", r.body)
 		}
 		a.must(t, http.StatusOK, http.MethodDelete, quota+"/q", nil)
+		eventually(t, "the quota counts no more", a.accepts(http.StatusCreated, http.MethodPost, jobs+"?dryRun=All", other))
 		if l := a.list(t, jobs); len(l.Items) != 1 {
 			t.Errorf("there are %v", l.names())
 		}
