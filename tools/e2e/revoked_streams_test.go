@@ -170,7 +170,7 @@ func newPod(t *testing.T, ns string) (path string) {
 func TestWhatIsOpenEndsWithTheRight(t *testing.T) {
 	proves(t, "S53")
 	ns := newNamespace(t)
-	pod, short := newPod(t, ns), newClient(t, 20)
+	pod, short := newPod(t, ns), newClient(t, 60) // seconds, in which a busy machine opens all
 	role(t, ns, "operator", rule{[]string{""}, []string{"pods", "pods/exec", "pods/log", "pods/portforward", "configmaps"}, []string{"get", "list", "watch",
 		"create"}})
 	merge := "Content-Type: application/merge-patch+json"
