@@ -98,7 +98,7 @@ func TestX43CallsOfTheConsoleInstallAnExtension(t *testing.T) {
 		icon := strings.TrimPrefix(card.Spec.Icon, "/pstatic") // where the console has what this server has below /dist
 		eventually(t, "its icon is served", anonymous().answersWith(http.StatusOK, icon, strings.Repeat("icon", 10<<10)))
 		a.answers(t, platformAPI+"/extensionversions?labelSelector=kubesphere.io/extension-ref="+name, name+"-1.0.0", name+"-1.1.0")
-		a.answers(t, platformAPI+"/extensionversions/"+name+"-1.0.0", `"zh":"页"`)
+		eventually(t, "the chart of its first version is read", a.has(platformAPI+"/extensionversions/"+name+"-1.0.0", `"zh":"页"`))
 		a.answers(t, "/kapis/package.kubesphere.io/v1alpha1/extensionversions/"+name+"-1.0.0/files", `"Name":"README.md"`, `"Name":"values.yaml"`)
 	})
 	step(t, "it is installed while its page is open", func(t *testing.T) {

@@ -48,6 +48,8 @@ func newParted(t *testing.T) *parted {
 		}
 		d := deployment(map[string]string{p.a: "own-a", p.b: "own-b", p.c: "foreign"}[ns], 0)
 		admin(t).create(t, "/apis/apps/v1/namespaces/"+ns+"/deployments", d)
+		eventually(t, "its controller has seen the deployment", // and changes it no more, so that an answer keeps its tag
+			admin(t).has("/kapis/apps/v1/namespaces/"+ns+"/deployments", `"observedGeneration":1`))
 	}
 	p.user = newUser(t, p.name)
 	for _, ns := range []string{p.a, p.b, p.c} {
