@@ -1,12 +1,12 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -219,14 +219,19 @@ func TestARoleInANamespaceCountsThereAndNowhereElse(t *testing.T) { // S2, S4, S
 	})
 	t.Run("kube-apiserver's audit log names the person", func(t *testing.T) {
 		eventually(t, "the audit log names "+name, func(context.Context) error {
-			raw, err := os.ReadFile(filepath.Join(product.Dir, "log", "kube-audit.log"))
+			text, done, err := logOf("kube-audit")
 			if err != nil {
 				return err
 			}
-			if !strings.Contains(string(raw), `"impersonatedUser":{"username":"`+name+`"`) {
-				return fmt.Errorf("%d bytes, no %s", len(raw), name)
+			defer done()
+			lines := bufio.NewScanner(text)
+			lines.Buffer(nil, 64<<20)
+			for lines.Scan() {
+				if strings.Contains(lines.Text(), `"impersonatedUser":{"username":"`+name+`"`) {
+					return nil
+				}
 			}
-			return nil
+			return errors.Join(fmt.Errorf("no line has %s", name), lines.Err())
 		})
 	})
 	t.Run("a removed binding counts no more", func(t *testing.T) {
