@@ -207,6 +207,9 @@ var changes = []command{
 
 func (c command) code1() command { c.code = 1; return c }
 
+// rolledOut is after each change of the deployment's template, because its controller makes one replica set of two that it sees at once.
+var rolledOut = line("rollout status deployment/app --timeout=240s").with(replaced(`(?m)^Waiting.*\n`, ""))
+
 var workloads = []command{
 	line("create -f deployment.json"),
 	line("wait --for=condition=Available deployment/app --timeout=240s"),
@@ -220,18 +223,21 @@ var workloads = []command{
 	line("autoscale deployment app --min=1 --max=3 --cpu=50%"),
 	line("get hpa app -o jsonpath='{.spec}'"),
 	line("set image deployment/app c=example/web:2"),
-	line("rollout status deployment/app --timeout=240s").with(replaced(`(?m)^Waiting.*\n`, "")),
+	rolledOut,
 	line("rollout history deployment/app"),
 	line("rollout history deployment/app --revision=2"),
 	line("rollout undo deployment/app"),
-	line("rollout status deployment/app --timeout=240s").with(replaced(`(?m)^Waiting.*\n`, "")),
+	rolledOut,
 	line("get deployment app -o jsonpath='{.spec.template.spec.containers[0].image}'"),
 	line("rollout restart deployment/app"),
+	rolledOut,
 	line("rollout pause deployment/app"),
 	fails("rollout pause deployment/app"),
 	line("rollout resume deployment/app"),
 	line("set resources deployment/app -c c --requests=cpu=1m"),
+	rolledOut,
 	line("set env deployment/app A=B"),
+	rolledOut,
 	line("expose deployment app --port=80 --target-port=8080"),
 	line("get service app -o wide"),
 	line("get service app -o jsonpath='{.spec.ports}'"),
