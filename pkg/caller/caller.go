@@ -24,6 +24,9 @@ import (
 // maxObject bounds an object that is read, in bytes: etcd takes smaller ones only.
 const maxObject = 4 << 20
 
+// ErrTooLarge says that an answer has more than is read of one: a list of fewer objects may have room.
+var ErrTooLarge = fmt.Errorf("the answer has more than %d bytes", maxObject)
+
 // Client sends requests to kube-apiserver as the caller in the context of a request. None is sent with this server's own rights.
 type Client struct {
 	// May decides whether the caller may make the request: it is another one than the one that was authorized.
@@ -113,7 +116,7 @@ func (c Client) do(ctx context.Context, o Order) ([]byte, error) {
 	case err != nil:
 		return nil, o.failure(err)
 	case len(body) > maxObject:
-		return nil, o.failure(fmt.Errorf("the answer has more than %d bytes", maxObject))
+		return nil, o.failure(ErrTooLarge)
 	case resp.StatusCode < http.StatusMultipleChoices:
 		return body, nil
 	}

@@ -28,8 +28,6 @@ const (
 	ofRelease = one + "/cr"
 	// fieldManager is the manager of the fields that these routes set.
 	fieldManager = "applicationOperator"
-	// maxListed is how many custom resources an answer has.
-	maxListed = "500"
 )
 
 var definitions = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
@@ -40,7 +38,10 @@ func (h *Handler) customResources(ws *restful.WebService) {
 	for _, v := range []scope.Variant{scope.Platform, scope.InWorkspace, scope.InNamespace} {
 		for _, b := range []*restful.RouteBuilder{
 			ws.GET(v.Path + ofRelease).To(web.Handle(h.listObjects)).Operation("list" + v.ID + "AppCustomResources").
-				Doc("Objects of a kind of the application that are the release's, as the caller"),
+				Doc("Objects of a kind of the application that are the release's, as the caller: one page").
+				Param(ws.QueryParameter("limit", "how many of them; all by default").DataType("integer")).
+				Param(ws.QueryParameter("page", "which page, from 1 on").DataType("integer")).
+				Param(ws.QueryParameter(paramContinue, "where a former answer has ended, as that says")),
 			ws.POST(v.Path + ofRelease).Consumes(restful.MIME_JSON).To(web.Handle(h.applyObject)).
 				Operation("apply" + v.ID + "AppCustomResource").Doc("Create or change such an object, by server-side apply, as the caller"),
 			ws.GET(v.Path + ofRelease + "/{crname}").To(web.Handle(h.getObject)).Operation("get" + v.ID + "AppCustomResource").
@@ -126,29 +127,6 @@ func (h *Handler) resources(r *restful.Request, app string) ([]v2.Resource, erro
 		return nil, err
 	}
 	return found.Spec.Resources, nil
-}
-
-func (h *Handler) listObjects(r *restful.Request) (any, error) {
-	k, err := h.kind(r)
-	if err != nil {
-		return nil, err
-	}
-	list, err := h.send(r, k.GroupVersionResource, k.cluster, caller.Order{Method: http.MethodGet,
-		Path:  path(k.GroupVersionResource, k.namespace, ""),
-		Query: url.Values{"labelSelector": {v2.LabelRelease + "=" + k.release}, "limit": {maxListed}}})
-	if err != nil {
-		return nil, err
-	}
-	items, _ := list.Object["items"].([]any)
-	if items == nil {
-		items = []any{}
-	}
-	for _, item := range items {
-		if m, ok := item.(map[string]any); ok {
-			unstructured.RemoveNestedField(m, "metadata", "managedFields")
-		}
-	}
-	return map[string]any{"items": items, "totalItems": len(items)}, nil
 }
 
 func (h *Handler) getObject(r *restful.Request) (any, error) {

@@ -133,13 +133,8 @@ func (h *Handler) object(r *restful.Request, gvr schema.GroupVersionResource, na
 // is sent to; "" for this cluster.
 func (h *Handler) send(r *restful.Request, gvr schema.GroupVersionResource, cluster string, o caller.Order) (*unstructured.Unstructured,
 	error) {
-	o.For = r.Request
-	by := h.Store.AsCaller
-	if cluster != "" {
-		o.Path, by = "/clusters/"+cluster+o.Path, h.Fleet.AsCaller
-	}
 	u := &unstructured.Unstructured{}
-	if err := by.Into(r.Request.Context(), o, gvr.GroupResource(), &u.Object); err != nil {
+	if err := h.into(r, gvr, cluster, o, &u.Object); err != nil {
 		return nil, err
 	}
 	u.SetManagedFields(nil)
@@ -160,4 +155,14 @@ func path(gvr schema.GroupVersionResource, namespace, name string) string {
 		out += "/" + name
 	}
 	return out
+}
+
+// into is send for an answer that is decoded into out.
+func (h *Handler) into(r *restful.Request, gvr schema.GroupVersionResource, cluster string, o caller.Order, out any) error {
+	o.For = r.Request
+	by := h.Store.AsCaller
+	if cluster != "" {
+		o.Path, by = "/clusters/"+cluster+o.Path, h.Fleet.AsCaller
+	}
+	return by.Into(r.Request.Context(), o, gvr.GroupResource(), out)
 }

@@ -52,6 +52,10 @@ type cluster struct {
 	asked   []string
 	// kept are users who may enter no member.
 	kept map[string]bool
+	// broken is a path that is answered with a failure of the server.
+	broken string
+	// list answers lists; nil for one with one object.
+	list func(url.Values) any
 }
 
 func (c *cluster) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -91,6 +95,8 @@ func (c *cluster) answer(r *http.Request) (any, error) {
 	case r.URL.Query().Get("labelSelector") != "":
 		return map[string]any{"items": []any{map[string]any{"metadata": map[string]any{"name": "a", "managedFields": []any{map[string]any{}}}}}}, nil
 	case now == nil:
+	case r.URL.Query().Get("labelSelector") != "" && c.list != nil:
+		return c.list(r.URL.Query()), nil
 		return nil, apierrors.NewNotFound(gr, "x")
 	case r.Method == http.MethodDelete:
 		delete(c.objects, r.URL.Path)
