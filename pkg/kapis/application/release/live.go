@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	restful "github.com/emicklei/go-restful/v3"
@@ -22,6 +23,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/appstore/release"
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/kapis/application/scope"
+	"kapis.dev/ks-apiserver/pkg/rawjson"
 )
 
 const (
@@ -46,8 +48,8 @@ func (h *Handler) get(r *restful.Request) (any, error) {
 	return found, err
 }
 
-// elsewhereWait is how long a member has to answer for its part of an answer.
-const elsewhereWait = 5 * time.Second
+// liveWait is how long kube-apiserver, or a member, has to answer for its part of an answer.
+const liveWait = 5 * time.Second
 
 // liveElsewhere returns those objects of a release in a member that the caller may read there, as the member says; none where it does not
 // answer, or the caller may not see the release there: what the hub knows is answered all the same.
@@ -55,7 +57,7 @@ func (h *Handler) liveElsewhere(r *restful.Request, of *v2.ApplicationRelease) [
 	if h.Fleet == nil || len(validation.IsDNS1123Label(of.Labels[v2.LabelNamespace])) > 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(r.Request.Context(), elsewhereWait)
+	ctx, cancel := context.WithTimeout(r.Request.Context(), liveWait)
 	defer cancel()
 	there := &v2.ApplicationRelease{}
 	err := h.Fleet.AsCaller.Into(ctx, caller.Order{Method: http.MethodGet, For: r.Request, Path: "/clusters/" + of.Labels[v2.LabelCluster] +
@@ -85,39 +87,57 @@ func (h *Handler) live(r *restful.Request, of *v2.ApplicationRelease) ([]apiexte
 	if err != nil {
 		return nil, err
 	}
-	objects := inventory.Objects[:min(len(inventory.Objects), maxLive)]
-	read, failed := make([]*unstructured.Unstructured, len(objects)), make([]error, len(objects))
-	slots, all := make(chan struct{}, atOnce), sync.WaitGroup{}
-	for i, o := range objects {
-		if len(content.IsPathSegmentName(o.Name)) > 0 { // what a chart rendered, and kube-apiserver has refused
-			failed[i] = apierrors.NewNotFound(kindOf(o).GroupResource(), o.Name)
-			continue
-		}
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			read[i], failed[i] = h.object(r, kindOf(o), o.Namespace, o.Name)
-		})
-	}
-	all.Wait()
+	ctx, cancel := context.WithTimeout(r.Request.Context(), liveWait)
+	defer cancel()
+	read := h.liveObjects(restful.NewRequest(r.Request.WithContext(ctx)), inventory.Objects[:min(len(inventory.Objects), maxLive)])
 	out, size := []apiextensionsv1.JSON{}, 0
-	for i, u := range read {
-		switch err := failed[i]; {
-		case apierrors.IsForbidden(err), apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
-			continue
-		case err != nil:
-			return nil, err
-		}
-		text, err := json.Marshal(u)
-		if err != nil {
-			return nil, fmt.Errorf("encode %s: %w", objects[i], err)
-		}
+	for _, text := range read {
 		if size += len(text); size > maxLiveBytes {
 			break
 		}
-		out = append(out, apiextensionsv1.JSON{Raw: text})
+		if text != nil {
+			out = append(out, apiextensionsv1.JSON{Raw: text})
+		}
 	}
-	return out, nil
+	return out, r.Request.Context().Err()
+}
+
+// liveObjects reads objects, a few at a time, and no more of them than an answer has room for. Those that the caller may not read, or that
+// can't be read now, are nil: a kind whose server is away must not hide the state of the release.
+func (h *Handler) liveObjects(r *restful.Request, objects []release.Object) []json.RawMessage {
+	read, size := make([]json.RawMessage, len(objects)), atomic.Int64{}
+	slots, all := make(chan struct{}, atOnce), sync.WaitGroup{}
+	for i, o := range objects {
+		if len(content.IsPathSegmentName(o.Name)) > 0 { // what a chart rendered, and kube-apiserver has refused
+			continue
+		}
+		slots <- struct{}{}
+		if size.Load() > maxLiveBytes {
+			break
+		}
+		all.Go(func() {
+			defer func() { <-slots }()
+			var err error
+			if read[i], err = h.liveObject(r, o); err != nil {
+				klog.V(2).InfoS("an object of a release is left out", "object", o, "error", err)
+			}
+			size.Add(int64(len(read[i])))
+		})
+	}
+	all.Wait()
+	return read
+}
+
+// liveObject returns the JSON of an object as kube-apiserver has it, without what no answer shows; nil where there is none.
+func (h *Handler) liveObject(r *restful.Request, o release.Object) (text json.RawMessage, err error) {
+	err = h.into(r, kindOf(o), "", caller.Order{Method: http.MethodGet, Path: path(kindOf(o), o.Namespace, o.Name)}, &text)
+	switch {
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return rawjson.AppendWithout(nil, string(text), "", managedFields)
 }
 
 func kindOf(o release.Object) schema.GroupVersionResource {
@@ -141,6 +161,16 @@ func (h *Handler) send(r *restful.Request, gvr schema.GroupVersionResource, clus
 	return u, nil
 }
 
+// into is send for an answer that is decoded into out.
+func (h *Handler) into(r *restful.Request, gvr schema.GroupVersionResource, cluster string, o caller.Order, out any) error {
+	o.For = r.Request
+	by := h.Store.AsCaller
+	if cluster != "" {
+		o.Path, by = "/clusters/"+cluster+o.Path, h.Fleet.AsCaller
+	}
+	return by.Into(r.Request.Context(), o, gvr.GroupResource(), out)
+}
+
 // path returns the path of objects at kube-apiserver, whose parts have been checked.
 func path(gvr schema.GroupVersionResource, namespace, name string) string {
 	out := "/apis/" + gvr.Group + "/" + gvr.Version
@@ -155,14 +185,4 @@ func path(gvr schema.GroupVersionResource, namespace, name string) string {
 		out += "/" + name
 	}
 	return out
-}
-
-// into is send for an answer that is decoded into out.
-func (h *Handler) into(r *restful.Request, gvr schema.GroupVersionResource, cluster string, o caller.Order, out any) error {
-	o.For = r.Request
-	by := h.Store.AsCaller
-	if cluster != "" {
-		o.Path, by = "/clusters/"+cluster+o.Path, h.Fleet.AsCaller
-	}
-	return by.Into(r.Request.Context(), o, gvr.GroupResource(), out)
 }

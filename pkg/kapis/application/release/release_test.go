@@ -79,6 +79,9 @@ func (c *cluster) answer(r *http.Request) (any, error) {
 	if c.denied[r.URL.Path] {
 		return nil, apierrors.NewForbidden(gr, "x", nil)
 	}
+	if r.URL.Path == c.broken {
+		return nil, status.Errorf(http.StatusServiceUnavailable, "the server of this kind is away")
+	}
 	now := c.objects[r.URL.Path]
 	switch {
 	case r.Method == http.MethodPatch:
@@ -92,11 +95,11 @@ func (c *cluster) answer(r *http.Request) (any, error) {
 		}
 		c.objects[r.URL.Path] = given
 		return given, nil
+	case r.URL.Query().Get("labelSelector") != "" && c.list != nil:
+		return c.list(r.URL.Query()), nil
 	case r.URL.Query().Get("labelSelector") != "":
 		return map[string]any{"items": []any{map[string]any{"metadata": map[string]any{"name": "a", "managedFields": []any{map[string]any{}}}}}}, nil
 	case now == nil:
-	case r.URL.Query().Get("labelSelector") != "" && c.list != nil:
-		return c.list(r.URL.Query()), nil
 		return nil, apierrors.NewNotFound(gr, "x")
 	case r.Method == http.MethodDelete:
 		delete(c.objects, r.URL.Path)
@@ -510,9 +513,12 @@ func inventory() map[string]any {
 	object := func(kind, resource, group, name string) string {
 		return fmt.Sprintf(`{"group":%q,"version":"v1","kind":%q,"resource":%q,"namespace":"web","name":%q}`, group, kind, resource, name)
 	}
-	text := `{"type":"helm","namespace":"web","objects":[` + strings.Join([]string{object("ConfigMap", "configmaps", "", "one"),
-		object("ConfigMap", "configmaps", "", "hidden"), object("ConfigMap", "configmaps", "", "gone"), object("ConfigMap", "configmaps", "", "../configmaps/x"),
-		object("Thing", "things", "a.example", "three")}, ",") + `]}`
+	all := []string{object("ConfigMap", "configmaps", "", "one"), object("ConfigMap", "configmaps", "", "hidden"),
+		object("ConfigMap", "configmaps", "", "gone"), object("ConfigMap", "configmaps", "", "../configmaps/x"), object("Thing", "things", "a.example", "three")}
+	for i := range 60 {
+		all = append(all, object("ConfigMap", "configmaps", "", fmt.Sprintf("large-%d", i)))
+	}
+	text := `{"type":"helm","namespace":"web","objects":[` + strings.Join(all, ",") + `]}`
 	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "application-release-u-mine",
 		"namespace": "kubesphere-system", "uid": "i", "resourceVersion": "4"}, "data": map[string]any{"inventory.json": text}}
 }
