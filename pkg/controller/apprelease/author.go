@@ -23,7 +23,7 @@ type author struct {
 
 // author returns the user who changed a release last. The error is a Forbidden of package helm where nobody can be it.
 func (r *Reconciler) author(ctx context.Context, rel *v2.ApplicationRelease) (*author, error) {
-	refuse := func(format string, args ...any) error {
+	refuse := func(format string, args ...any) *helm.Error {
 		return &helm.Error{Reason: helm.ReasonForbidden, Message: fmt.Sprintf(format, args...) +
 			": a release is installed with the rights of the user who changed it last. Save it again as a user who has them"}
 	}
@@ -36,7 +36,9 @@ func (r *Reconciler) author(ctx context.Context, rel *v2.ApplicationRelease) (*a
 	}
 	u, err := present(ctx, r, name, func(u *iamv1beta1.User) bool { return cantBe(u, rel) == "" })
 	if apierrors.IsNotFound(err) {
-		return nil, refuse("there is no user %.253q%s", name, r.here())
+		refused := refuse("there is no user %.253q%s", name, r.here())
+		refused.Transient = r.Sent != nil // a hub brings users by another way than releases, and may bring them later
+		return nil, refused
 	} else if err != nil {
 		return nil, fmt.Errorf("read the user %s: %w", name, err)
 	}

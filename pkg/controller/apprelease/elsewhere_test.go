@@ -164,6 +164,27 @@ func TestX33AMemberInstallsWhatItsHubSends(t *testing.T) {
 	}
 }
 
+// X33: an author whom the hub brings after the release is waited for, for a while.
+func TestX33AnAuthorMayComeToAMemberAfterTheRelease(t *testing.T) {
+	w := newWorld(t)
+	w.r.Sent = brought{}
+	got := w.add(func(r *v2.ApplicationRelease) {
+		sentByHub(r)
+		r.Annotations[v2.AnnotationUser] = "ann"
+	})
+	if got.Status.State != v2.ReleaseFailed || !strings.HasPrefix(got.Status.Message, "403 ") || release.IsDone(got) {
+		t.Fatalf("%+v", got.Status)
+	}
+	if err := w.client.Create(t.Context(), ofFleet("ann", "u-hub", "")); err != nil {
+		t.Fatal(err)
+	}
+	w.now = w.now.Add(w.reconcile().RequeueAfter)
+	w.reconcile()
+	if got := w.get(); got.Status.State != v2.ReleaseCreated || len(w.asked) != 1 || w.asked[0].Cluster.User != "ann" {
+		t.Errorf("%+v, %d operations", got.Status, len(w.asked))
+	}
+}
+
 // X33: nobody's rights are used for what a hub sends but those of a user of that hub, and nobody's for what it has not sent.
 func TestX33AHubNamesItsOwnUsersAlone(t *testing.T) {
 	for name, change := range map[string]func(*v2.ApplicationRelease){
