@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,9 +37,13 @@ type Member struct {
 	Objects dynamic.Interface
 	// Namespace has the charts.
 	Namespace string
+	// Now is the time; nil for time.Now.
+	Now func() time.Time
 
 	// writing is held while something is written: an older change must not follow a newer one.
 	writing sync.Mutex
+	// asked are the plans whose approval was asked for again, while writing is held.
+	asked exchange.Refusals
 }
 
 // ServeHTTP answers a request that has come over a link from the hub.
@@ -100,6 +105,8 @@ func (m *Member) state(ctx context.Context, s *State) (*Report, error) {
 		return nil, err
 	}
 	out, used := &Report{Agents: map[string]Installed{}}, map[string]bool{}
+	asking, cancel := context.WithTimeout(ctx, approvalWait)
+	defer cancel()
 	for i := range plans {
 		p := &v1alpha1.InstallPlan{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(plans[i].Object, p); err != nil {
@@ -109,6 +116,8 @@ func (m *Member) state(ctx context.Context, s *State) (*Report, error) {
 			if err := exchange.Remove(ctx, m.Objects.Resource(plansKind), &plans[i]); err != nil {
 				return nil, err
 			}
+		} else if asking.Err() == nil {
+			m.approvals(s.Hub).ask(asking, &plans[i], p)
 		}
 		used[v1alpha1.ExtensionVersionName(p.Name, p.Spec.Extension.Version)] = true
 		used[v1alpha1.ExtensionVersionName(p.Name, p.Status.Version)] = true
@@ -131,6 +140,17 @@ func (m *Member) state(ctx context.Context, s *State) (*Report, error) {
 		out.Charts = append(out.Charts, digest)
 	}
 	return out, nil
+}
+
+// approvals returns what asks for approvals of what a hub has brought. writing is held.
+func (m *Member) approvals(hub string) approvals {
+	if m.asked.Now == nil {
+		m.asked.Now = time.Now
+		if m.Now != nil {
+			m.asked.Now = m.Now
+		}
+	}
+	return approvals{m, hub}
 }
 
 // forget deletes a version that no plan names any more, with its chart.

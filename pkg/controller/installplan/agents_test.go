@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -277,6 +278,63 @@ func TestX18AnApproverWhoCameWithThePlanCounts(t *testing.T) {
 		Spec: v1alpha1.InstallPlanSpec{Extension: v1alpha1.ExtensionRef{Name: "shop", Version: "1.0.0"}}})
 	if after == nil || after.Annotations[v1alpha1.AnnotationApprovedBy] != "ann" {
 		t.Errorf("%v", after)
+	}
+}
+
+// X18: an approver, or their roles, may come to a member later than the plan does: the hub's user writes it once more, as it is, and it is decided on again.
+// Anybody else who writes it decides nothing.
+func TestX18AnApproverWhoComesLaterCounts(t *testing.T) {
+	w, holds := newWorld(t), false
+	w.version("shop", "1.0.0", permissions, nil)
+	h := &installapproval.Webhook{Client: w.client, Live: w.client, Charts: w.charts}
+	h.Missing = func(_ context.Context, u authenticationv1.UserInfo, _ string, _ *permission.Request) ([]rbacv1.PolicyRule, error) {
+		if holds && u.Username == "ann" {
+			return nil, nil
+		}
+		return []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"nodes"}}}, nil
+	}
+	_, plan := written(t, h, "kapis:hub", nil, &v1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Name: "shop",
+		Labels:      map[string]string{clusterv1alpha1.LabelFleet: "u-hub"},
+		Annotations: map[string]string{v1alpha1.AnnotationFleetApprover: "ann"}},
+		Spec: v1alpha1.InstallPlanSpec{Extension: v1alpha1.ExtensionRef{Name: "shop", Version: "1.0.0"}}})
+	again := func(when, by, want string) {
+		t.Helper()
+		_, after := written(t, h, by, plan, plan)
+		if got := after.Annotations[v1alpha1.AnnotationApprovedBy]; got != want || (after.Annotations[v1alpha1.AnnotationApproved] != "") != (want != "") {
+			t.Errorf("%s: approved by %q", when, got)
+		}
+	}
+	again("nobody is there", "kapis:hub", "")
+	ann := &iamv1beta1.User{ObjectMeta: metav1.ObjectMeta{Name: "ann", Labels: map[string]string{clusterv1alpha1.LabelFleet: "u-hub"}}}
+	if err := w.client.Create(t.Context(), ann); err != nil {
+		t.Fatal(err)
+	}
+	again("she has no roles", "kapis:hub", "")
+	holds = true
+	again("somebody else writes it", "eve", "")
+	again("the controller writes it", "system:serviceaccount:kubesphere-system:ks-controller-manager", "")
+	again("the hub's user writes it", "kapis:hub", "ann")
+}
+
+// X18: a plan in a member that waits for its approver says so.
+func TestX18APlanSaysWhoseApprovalItWaitsFor(t *testing.T) {
+	w := newWorld(t)
+	w.r.Member = true
+	w.version("shop", "1.0.0", permissions, multicluster)
+	w.plan("shop", "1.0.0", nil)
+	w.changeUnapproved("shop", func(p *v1alpha1.InstallPlan) {
+		p.Labels = map[string]string{clusterv1alpha1.LabelFleet: "u-hub"}
+		p.Annotations[v1alpha1.AnnotationFleetApprover] = "ann"
+		delete(p.Annotations, v1alpha1.AnnotationApproved)
+	})
+	w.reconcile("shop")
+	p := w.get("shop")
+	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionApproved)
+	if c == nil || c.Reason != "NotApproved" || !strings.HasPrefix(c.Message, "ann approved it on the hub") || p.Status.State != v1alpha1.StatePreparing {
+		t.Errorf("%+v, %s", c, p.Status.State)
+	}
+	if len(w.applied) > 0 {
+		t.Error("it was installed")
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart"
 	"kapis.dev/ks-apiserver/pkg/chart/source"
@@ -240,10 +241,18 @@ func approved(want *wanted) error {
 	if want.plan.Annotations[v1alpha1.AnnotationApproved] == want.request.Stamp() {
 		return nil
 	}
-	return waits(v1alpha1.ConditionApproved, "NotApproved", "nobody has approved this chart with these values, and what it may do (%s): %s. "+
+	who := "nobody has approved this chart with these values, and what it may do"
+	if by := want.plan.Annotations[v1alpha1.AnnotationFleetApprover]; by != "" && want.plan.Labels[clusterv1alpha1.LabelFleet] != "" {
+		who = helm.Clip(by, maxName) + " approved it on the hub, which counts here, and is looked at again until then, once that is a user of " +
+			"the fleet in this cluster who may approve here what the chart may do"
+	}
+	return waits(v1alpha1.ConditionApproved, "NotApproved", "%s (%s): %s. "+
 		"Who holds that, or may approve the plan, approves it by `kubectl annotate installplan %s %s=yes`",
-		want.request.Level(), want.request, want.plan.Name, v1alpha1.AnnotationApprove)
+		who, want.request.Level(), want.request, want.plan.Name, v1alpha1.AnnotationApprove)
 }
+
+// maxName bounds the name of a user in a message, in bytes.
+const maxName = 253
 
 // secretValues returns the values that are kept in a Secret.
 func (r *Reconciler) secretValues(ctx context.Context, extension, namespace string) ([]byte, error) {
