@@ -104,7 +104,7 @@ func (h *Webhook) Handle(ctx context.Context, req webhook.Request) webhook.Respo
 	var warning string
 	if (changes || asked) && plan.DeletionTimestamp.IsZero() {
 		var err error
-		if warning, err = h.approve(ctx, writer, plan, annotations); err != nil {
+		if warning, err = h.approve(ctx, writer, plan, annotations, ofHub); err != nil {
 			return webhook.Errored(http.StatusInternalServerError, err)
 		}
 	}
@@ -118,9 +118,10 @@ func (h *Webhook) Handle(ctx context.Context, req webhook.Request) webhook.Respo
 	return response
 }
 
-// approve notes the approval in annotations if the writer may approve, and returns what is to be told to the writer otherwise.
-func (h *Webhook) approve(ctx context.Context, u authenticationv1.UserInfo, plan *v1alpha1.InstallPlan, annotations map[string]string) (
-	warning string, err error) {
+// approve notes the approval in annotations if the writer may approve, and returns what is to be told to the writer otherwise. ofHub says
+// that the writer has approved on the hub.
+func (h *Webhook) approve(ctx context.Context, u authenticationv1.UserInfo, plan *v1alpha1.InstallPlan, annotations map[string]string,
+	ofHub bool) (warning string, err error) {
 	request, err := h.request(ctx, plan)
 	if err != nil {
 		return fmt.Sprintf("nothing is approved yet, since %v: once it can be read, approve it by the annotation %s", err,
@@ -129,6 +130,11 @@ func (h *Webhook) approve(ctx context.Context, u authenticationv1.UserInfo, plan
 	stamp, placement := request.Stamp(), permission.PlacementOf(&plan.Spec)
 	if annotations[v1alpha1.AnnotationApproved] == stamp && annotations[v1alpha1.AnnotationApprovedPlacement] == placement {
 		return "", nil
+	}
+	if ofHub && len(request.Upstreams) > 0 && strings.Join(request.Upstreams, " ") != annotations[v1alpha1.AnnotationApprovedUpstreams] {
+		// The hub sends no hosts: somebody here has named these, and who approved on the hub has not seen them.
+		return fmt.Sprintf("the hosts in the annotation %s were named in this cluster: who may approve them here, does it by the annotation %s",
+			v1alpha1.AnnotationUpstreams, v1alpha1.AnnotationApprove), nil
 	}
 	missing, err := h.Missing(ctx, u, plan.Name, request)
 	if err != nil {
