@@ -3,6 +3,7 @@ package extensionrelease
 import (
 	"fmt"
 
+	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/extension/permission"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
@@ -57,9 +58,13 @@ func (n *Note) Believes(records *helm.Release, of []permission.Object) (bool, er
 	}
 	for i := range of {
 		if o := objectOf(&of[i]); o.Namespace != n.Namespace && !known[o] {
-			return false, &helm.Error{Reason: helm.ReasonInvalid, Message: helm.Clip(fmt.Sprintf("the record of the Helm release %q was changed by "+
-				"somebody else, and has %s, which is outside of its namespace and was not installed by this plan: remove that from the release "+
-				"with Helm first", records.Name, o), 1000)}
+			whose := "was changed by somebody else"
+			if n.RecordDigest == "" { // as of an agent that an earlier installation has brought
+				whose = "is of none that this plan has installed"
+			}
+			return false, &helm.Error{Reason: helm.ReasonInvalid, Message: helm.Clip(fmt.Sprintf("the record of the Helm release %q %s, and "+
+				"has %s, which is outside of its namespace: remove that from the release, or uninstall the release, with Helm, and then set a new "+
+				"value of the annotation %s", records.Name, whose, o, v1alpha1.AnnotationRetry), 1000)}
 		}
 	}
 	return false, nil

@@ -45,6 +45,12 @@ func TestX21RecordsAreHeldToWhatWasNoted(t *testing.T) {
 	if believed, err := (&extensionrelease.Note{Namespace: "shop"}).Believes(&helm.Release{Status: "deployed"}, nil); believed || err != nil {
 		t.Errorf("where nothing was noted, a record without a digest: %v, %v", believed, err)
 	}
+	for says, n := range map[string]*extensionrelease.Note{"was changed by somebody else": n, "is of none that this plan has installed": {Namespace: "shop"}} {
+		if _, err := n.Believes(&helm.Release{Status: "deployed", RecordDigest: "other"}, others); err == nil || !strings.Contains(err.Error(), says) ||
+			!strings.Contains(err.Error(), "clusterroles.rbac.authorization.k8s.io victim") {
+			t.Errorf("%s: %v", says, err)
+		}
+	}
 }
 
 // X21: what an operation may make is noted before it does; of what is there, as much as fits.
