@@ -40,6 +40,9 @@ type Hub struct {
 	mu     sync.Mutex
 	judged map[string]*judged
 	sent   map[string]*sharedChart
+
+	reading sync.Mutex // of decoded, by the names of plans
+	decoded map[string]decoded
 }
 
 // round is what is known of one member while it is linked.

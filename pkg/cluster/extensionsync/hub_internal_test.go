@@ -195,6 +195,24 @@ func TestWhatIsNotApprovedIsHeld(t *testing.T) {
 	})
 }
 
+// A plan has what all members say of it: it is decoded once, and not for each of them each time that one of them says something.
+func TestAPlanIsDecodedOnceForAllMembers(t *testing.T) {
+	f := newFleet(t, "", nil)
+	one, err := f.Hub.plans(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := text(t, one)
+	f.once(t)
+	other, err := f.newRound(memberUID).plans(t.Context())
+	if err != nil || len(one) != 1 || len(other) != 1 || one[0] != other[0] {
+		t.Errorf("%v, %v, %v", one, other, err)
+	}
+	if after := text(t, other); after != before {
+		t.Errorf("it was changed from %s to %s", before, after)
+	}
+}
+
 // X27: an agent goes where the plan says so, or was seen to end; what a hub merely does not know stays.
 func TestWhatAHubDoesNotKnowStays(t *testing.T) {
 	unplaced := func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) {

@@ -38,19 +38,34 @@ func (h *Hub) plans(ctx context.Context) (out []*v1alpha1.InstallPlan, err error
 	if err != nil {
 		return nil, fmt.Errorf("read the InstallPlans: %w", err)
 	}
+	h.reading.Lock()
+	defer h.reading.Unlock()
+	read := map[string]decoded{}
 	snap.ByName(index.All()).Walk(0, false, func(ref *index.Ref) bool {
-		p := &v1alpha1.InstallPlan{}
-		if err = json.Unmarshal([]byte(snap.Record(ref).JSON.String()), p); err != nil {
-			err = fmt.Errorf("read the InstallPlan %s: %w", ref.Name, err)
-			return false
+		d, record := h.decoded[ref.Name], snap.Record(ref)
+		if d.record != record {
+			d = decoded{record: record, plan: &v1alpha1.InstallPlan{}}
+			if err = json.Unmarshal([]byte(record.JSON.String()), d.plan); err != nil {
+				err = fmt.Errorf("read the InstallPlan %s: %w", ref.Name, err)
+				return false
+			}
 		}
-		if p.Spec.ClusterScheduling != nil || len(p.Status.ClusterSchedulingStatuses) > 0 {
-			out = append(out, p)
+		read[ref.Name] = d
+		if d.plan.Spec.ClusterScheduling != nil || len(d.plan.Status.ClusterSchedulingStatuses) > 0 {
+			out = append(out, d.plan)
 		}
 		return true
 	})
+	h.decoded = read
 	h.forget(out)
 	return out, err
+}
+
+// decoded is a plan of the caches. It has what hundreds of members say of their agents, so it is decoded once for all of them, and nobody
+// changes it.
+type decoded struct {
+	record *index.Record
+	plan   *v1alpha1.InstallPlan
 }
 
 // forget forgets the charts of plans that are gone.
