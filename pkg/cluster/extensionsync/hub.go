@@ -116,9 +116,11 @@ func (r *round) run(ctx context.Context) (busy bool, err error) {
 	var failed []error
 	for _, p := range plans {
 		has, found := report.Agents[p.Name]
-		want, hold := r.wanted(ctx, m, p)
+		want, hold, why := r.wanted(ctx, m, p)
 		var trouble string
 		switch {
+		case hold && !found: // who waits for the first one is told why; what is there goes on
+			trouble = why
 		case hold || want == nil && !found:
 		case want == nil:
 			r.remove = append(r.remove, p.Name)
@@ -127,7 +129,7 @@ func (r *round) run(ctx context.Context) (busy bool, err error) {
 		default:
 			trouble = r.bring(ctx, m, want, has, slices.Contains(report.Charts, want.Version.Digest))
 		}
-		if found && !isSettled(&has) || len(r.remove) > 0 || trouble != "" {
+		if found && !isSettled(&has) || len(r.remove) > 0 || trouble != "" && !hold {
 			busy = true
 		}
 		next := entryOf(found, &has, want != nil || hold && p.PlacedOn(m.Name, m.Labels), trouble)

@@ -185,12 +185,44 @@ func TestWhatIsNotApprovedIsHeld(t *testing.T) {
 			}
 		})
 	}
+	for name, x := range map[string]struct {
+		change func(*v1alpha1.InstallPlan, *v1alpha1.ExtensionVersion)
+		says   string
+	}{
+		"NotApproved":  {func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) { p.Spec.Config = "a: 2" }, "annotate installplan shop kapis.dev/approve=yes"},
+		"NotInstalled": {func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) { p.Status.Version = "" }, "not installed on the hub yet"},
+		"VersionGone":  {func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) { p.Status.Version = "0.9.0" }, "the version 0.9.0"},
+	} {
+		t.Run("TheFirstOneOf"+name, func(t *testing.T) {
+			f := newFleet(t, "", x.change)
+			f.once(t)
+			e, _ := f.entry(t)
+			c := meta.FindStatusCondition(e.Conditions, v1alpha1.ConditionInitialized)
+			if c == nil || c.Reason != reasonNotSent || !strings.Contains(c.Message, x.says) {
+				t.Errorf("the plan says %+v", e)
+			}
+		})
+	}
 	t.Run("TheRepositoryIsAway", func(t *testing.T) {
 		f := newFleet(t, "", nil)
 		f.charts.err = errors.New("it is away")
 		f.once(t)
 		if got := f.once(t); !slices.Equal(got, []string{PathState}) || f.charts.read != 1 {
 			t.Errorf("it was asked %q, and the chart read %d times", got, f.charts.read)
+		}
+		e, _ := f.entry(t)
+		c := meta.FindStatusCondition(e.Conditions, v1alpha1.ConditionInitialized)
+		if c == nil || c.Reason != reasonNotSent || !strings.Contains(c.Message, "can't be read on the hub") || strings.Contains(c.Message, "it is away") {
+			t.Errorf("nobody is told: %+v", e)
+		}
+		if busy, err := f.run(t.Context()); busy || err != nil {
+			t.Errorf("the member is asked all the time: %v, %v", busy, err)
+		}
+		// What a member has goes on, and its plan says nothing else of it.
+		f.report.Agents = map[string]Installed{"shop": {Hash: "h", Status: v1alpha1.InstallationStatus{State: v1alpha1.StateInstalled}}}
+		f.once(t)
+		if e, _ := f.entry(t); e.State != v1alpha1.StateInstalled || len(e.Conditions) > 0 {
+			t.Errorf("an agent that runs: %+v", e)
 		}
 	})
 }

@@ -13,13 +13,16 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart"
+	"kapis.dev/ks-apiserver/pkg/chart/source"
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/exchange"
 	"kapis.dev/ks-apiserver/pkg/extension/permission"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
@@ -99,33 +102,36 @@ func (h *Hub) gone(ctx context.Context, m *cluster.Member) []string {
 func (h *Hub) recorded(ctx context.Context, m *cluster.Member) bool { return len(h.gone(ctx, m)) > 0 }
 
 // wanted returns the agent that a member is to have by a plan, nil for none. Hold says that the member keeps what it has: the plan has one
-// there, and what it asks for now is not approved, not installed on the hub, or can't be read.
-func (h *Hub) wanted(ctx context.Context, m *cluster.Member, p *v1alpha1.InstallPlan) (want *Agent, hold bool) {
+// there, and what it asks for now is not approved, not installed on the hub, or can't be read, of which why says the reason.
+func (h *Hub) wanted(ctx context.Context, m *cluster.Member, p *v1alpha1.InstallPlan) (want *Agent, hold bool, why string) {
 	if !p.PlacedOn(m.Name, m.Labels) {
-		return nil, false
+		return nil, false, ""
 	}
 	version := &v1alpha1.ExtensionVersion{}
 	snap, err := h.Caches.Snapshot(ctx, versionsKind)
-	if p.Status.Version == "" || err != nil {
-		return nil, true
+	switch {
+	case p.Status.Version == "":
+		return nil, true, "the extension is not installed on the hub yet"
+	case err != nil:
+		return nil, true, "the hub has not read the versions of its extensions yet"
 	}
 	record, found := snap.Get("", v1alpha1.ExtensionVersionName(p.Name, p.Status.Version))
 	if !found || json.Unmarshal([]byte(record.JSON.String()), version) != nil {
-		return nil, true
+		return nil, true, fmt.Sprintf("the version %.64s, which is installed on the hub, is not among its versions any more", p.Status.Version)
 	}
 	if of, ok := version.Is(); !ok || of != p.Name { // the name joins two texts
-		return nil, true
+		return nil, true, fmt.Sprintf("the ExtensionVersion %s is none of this extension", version.Name)
 	}
 	if version.Spec.InstallationMode != v1alpha1.InstallationMulticluster {
-		return nil, false
+		return nil, false, ""
 	}
 	of, err := h.judge(ctx, p, version)
 	if err != nil {
-		return nil, true
+		return nil, true, whyHeld(p.Name, version.Name, err)
 	}
 	config, err := valuesOf(p.Spec.Config, p.Spec.ClusterScheduling.Overrides[m.Name])
 	if err != nil {
-		return nil, true
+		return nil, true, err.Error()
 	}
 	a := &Agent{Hub: h.UID, Extension: p.Name, Cluster: m.Name, Version: version.Spec, Enabled: p.Spec.Enabled, Config: config,
 		Approver: p.Annotations[v1alpha1.AnnotationApprovedBy], Retry: p.Annotations[v1alpha1.AnnotationRetry],
@@ -137,7 +143,20 @@ func (h *Hub) wanted(ctx context.Context, m *cluster.Member, p *v1alpha1.Install
 	}
 	sum := sha256.Sum256(text)
 	a.Hash = hex.EncodeToString(sum[:16])
-	return a, false
+	return a, false, ""
+}
+
+// whyHeld says why the chart of a plan is not sent, as far as people may be told.
+func whyHeld(plan, version string, err error) string {
+	if errors.Is(err, errNotApproved) {
+		return fmt.Sprintf("nobody has approved on the hub that this cluster gets this chart with these values: who may approve the plan, "+
+			"approves it there by `kubectl annotate installplan %s %s=yes`", plan, v1alpha1.AnnotationApprove)
+	}
+	why, failed := "the log of ks-apiserver says why", (*source.Failure)(nil)
+	if errors.As(err, &failed) {
+		why = failed.Message
+	}
+	return status.Clip(fmt.Sprintf("the chart of %s can't be read on the hub, and is tried again: %s", version, why), maxMessage)
 }
 
 // judged is the chart of a plan, as far as it was approved.
@@ -177,6 +196,9 @@ func (h *Hub) judge(ctx context.Context, p *v1alpha1.InstallPlan, v *v1alpha1.Ex
 	if id := string(sum[:]); j.key != id || j.err != nil && !errors.Is(j.err, errNotApproved) && h.Now().After(j.until) {
 		j.key, j.until = id, h.Now().Add(judgeAgain)
 		j.digest, j.parts, j.err = h.approved(ctx, p, v)
+		if j.err != nil && !errors.Is(j.err, errNotApproved) {
+			klog.V(2).InfoS("The chart of an agent can't be read", "extensionVersion", v.Name, "error", j.err)
+		}
 	}
 	return &judged{digest: j.digest, parts: j.parts}, j.err
 }
