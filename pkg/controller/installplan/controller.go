@@ -125,6 +125,8 @@ type Reconciler struct {
 
 	// adopted has the UIDs of the plans whose releases' records are noted, by their names.
 	adopted sync.Map
+	// unusable are charts that nothing can be done with, as *unusable, by the chartOf them.
+	unusable sync.Map
 	// revoked are the plans whose installers have no rights left from an operation that was interrupted, by their names.
 	revoked sync.Map
 }
@@ -180,11 +182,13 @@ func (r *Reconciler) forget(plan string) {
 	r.writes.Forget(plan)
 	r.revoked.Delete(plan)
 	r.adopted.Delete(plan)
+	r.forgetCharts(plan)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.hubAgents != nil {
 		r.hubAgents.failures.Forget(plan)
 		r.hubAgents.adopted.Delete(plan)
+		r.hubAgents.forgetCharts(plan)
 	}
 }
 

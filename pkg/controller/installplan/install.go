@@ -101,10 +101,7 @@ func adopts(plan *v1alpha1.InstallPlan, want *wanted) bool {
 func (r *Reconciler) prepare(ctx context.Context, want *wanted) error {
 	plan := want.plan
 	s := &plan.Status.InstallationStatus
-	if err := r.readChart(ctx, want); err != nil {
-		return err
-	}
-	if err := approved(want); err != nil {
+	if err := r.readApproved(ctx, want); err != nil {
 		return err
 	}
 	say(s, v1alpha1.ConditionApproved, true, "Approved", "approved by "+plan.Annotations[v1alpha1.AnnotationApprovedBy], r.Now())
@@ -144,10 +141,7 @@ func (r *Reconciler) choose(ctx context.Context, plan *v1alpha1.InstallPlan) (*w
 	if recommended != "" && recommended != version {
 		want, err := r.find(ctx, plan, recommended)
 		if err == nil {
-			err = r.readChart(ctx, want)
-		}
-		if err == nil {
-			err = approved(want)
+			err = r.readApproved(ctx, want)
 		}
 		if err == nil {
 			meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionUpgradeAvailable)

@@ -69,6 +69,7 @@ func TestX20AnUpgradeFollowsOnceItsChartCanBeRead(t *testing.T) {
 		t.Errorf("%d writes while it waits", w.writes-before)
 	}
 	w.charts["shop-1.1.0"] = chart
+	w.now = w.now.Add(again)
 	w.reconcile("shop")
 	if p := w.get("shop"); p.Status.Version != "1.1.0" || condition(p, "UpgradeAvailable") != "" {
 		t.Errorf("%s runs, %q", p.Status.Version, condition(p, "UpgradeAvailable"))
@@ -96,5 +97,59 @@ func TestX20AChartHasItsTimeToBeRead(t *testing.T) {
 	if !slow.bounded || again != time.Minute || c == nil || c.Reason != "ChartNotRead" || !strings.Contains(c.Message, dripping) ||
 		strings.Contains(c.Message, "canary") {
 		t.Errorf("bounded: %v, again in %v, %+v", slow.bounded, again, c)
+	}
+}
+
+// counted are charts whose reads are counted.
+type counted struct {
+	charts
+
+	reads int
+}
+
+func (c *counted) Load(ctx context.Context, v *v1alpha1.ExtensionVersion) ([]byte, error) {
+	c.reads++
+	return c.charts.Load(ctx, v)
+}
+
+// X10, X20: an event, as those of workloads, reads no chart again that is not approved, or could not be read a moment ago; whatever may have changed that does.
+func TestX20AChartIsNotReadAgainForEachEvent(t *testing.T) {
+	w := newWorld(t)
+	w.version("shop", "1.0.0", permissions, nil)
+	w.version("shop", "1.1.0", permissions, nil)
+	w.plan("shop", "1.0.0", nil)
+	w.reconcile("shop")
+	read := &counted{charts: w.charts}
+	w.r.Charts = read
+	w.changeUnapproved("shop", func(p *v1alpha1.InstallPlan) { p.Spec.Extension.Version = "1.1.0" })
+	for range 5 {
+		w.reconcile("shop")
+	}
+	if p := w.get("shop"); read.reads != 1 || condition(p, "Approved") != "False NotApproved" {
+		t.Errorf("it was read %d times: %q", read.reads, condition(p, "Approved"))
+	}
+	chart := w.charts["shop-1.1.0"]
+	delete(w.charts, "shop-1.1.0")
+	w.changeUnapproved("shop", func(p *v1alpha1.InstallPlan) { p.Annotations[v1alpha1.AnnotationRetry] = "1" })
+	read.reads = 0
+	for range 5 {
+		w.reconcile("shop")
+	}
+	w.now = w.now.Add(20 * time.Second)
+	again := w.reconcile("shop")
+	if p := w.get("shop"); read.reads != 1 || again != 40*time.Second || condition(p, "Initialized") != "False ChartNotRead" {
+		t.Errorf("it was asked for %d times, and will be in %v: %q", read.reads, again, condition(p, "Initialized"))
+	}
+	w.now = w.now.Add(-time.Hour) // a clock that is set back
+	if w.reconcile("shop"); read.reads != 2 {
+		t.Errorf("it was asked for %d times", read.reads)
+	}
+	w.charts["shop-1.1.0"] = chart
+	w.now = w.now.Add(time.Minute)
+	w.reconcile("shop")
+	w.change("shop", func(*v1alpha1.InstallPlan) {})
+	w.reconcile("shop")
+	if p := w.get("shop"); p.Status.Version != "1.1.0" {
+		t.Errorf("once it is approved, %s runs: %q", p.Status.Version, condition(p, "Approved"))
 	}
 }

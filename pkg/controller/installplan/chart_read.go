@@ -1,0 +1,76 @@
+package installplan
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+)
+
+// unapprovedAgain is when a chart that was read, and is not what was approved, is read again although nothing says that it is another one.
+const unapprovedAgain = 10 * time.Minute
+
+// chartOf names a chart that was read for a plan.
+type chartOf struct{ plan, version string }
+
+// unusable is why nothing could be done with a chart when it was read. It is not read again for each event, as those of the workloads of
+// what runs: each time, a repository would be asked for all of it, and one that does not answer would keep a worker.
+type unusable struct {
+	of    string
+	why   *waiting
+	since time.Time
+	lasts time.Duration
+}
+
+// readApproved reads the chart, and returns nil where what it may do is what somebody approved.
+func (r *Reconciler) readApproved(ctx context.Context, want *wanted) error {
+	at, of, now := chartOf{want.plan.Name, want.version.Spec.Version}, want.chartID(), r.Now()
+	if was, ok := r.unusable.Load(at); ok {
+		last, _ := was.(*unusable)
+		if over := now.Sub(last.since); last.of == of && over >= 0 && over < last.lasts { // a clock may be set back
+			why := *last.why
+			if why.again > 0 {
+				why.again -= over
+			}
+			return &why
+		}
+	}
+	err := r.readChart(ctx, want)
+	if err == nil {
+		err = approved(want)
+	}
+	switch why, waits := asWaiting(err); {
+	case waits && why.again > 0:
+		r.unusable.Store(at, &unusable{of, why, now, why.again})
+	case waits && why.condition == v1alpha1.ConditionApproved:
+		r.unusable.Store(at, &unusable{of, why, now, unapprovedAgain})
+	default:
+		r.unusable.Delete(at)
+	}
+	return err
+}
+
+// chartID identifies everything by which a chart may be another one, or be approved, as far as objects say.
+func (w *wanted) chartID() string {
+	a := w.plan.Annotations
+	text, err := json.Marshal([]any{w.plan.UID, w.plan.Spec, w.version.UID, w.version.Spec, a[v1alpha1.AnnotationApproved],
+		a[v1alpha1.AnnotationUpstreams], a[v1alpha1.AnnotationRetry], a[v1alpha1.AnnotationFleetApprover]})
+	if err != nil { // texts have a JSON text
+		panic(fmt.Sprintf("encode a chart: %v", err))
+	}
+	sum := sha256.Sum256(text)
+	return string(sum[:])
+}
+
+// forgetCharts forgets what was read for a plan.
+func (r *Reconciler) forgetCharts(plan string) {
+	r.unusable.Range(func(key, _ any) bool {
+		if at, ok := key.(chartOf); ok && at.plan == plan {
+			r.unusable.Delete(key)
+		}
+		return true
+	})
+}
