@@ -124,7 +124,10 @@ func (r *Reconciler) uninstall(ctx context.Context, plan *v1alpha1.InstallPlan, 
 	found, err := r.Helm.Run(ctx, *request, record.note)
 	var of *helm.Error
 	if errors.As(err, &of) && of.Reason == helm.ReasonNotFound {
-		return nil, nil
+		if force {
+			return nil, nil
+		}
+		return records{r}.removeNoted(ctx, plan)
 	}
 	if err != nil {
 		return nil, err
