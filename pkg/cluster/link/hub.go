@@ -66,7 +66,7 @@ func open(ctx context.Context, conn net.Conn, name string, i Identity) (*Link, e
 	}
 	l := &Link{ended: make(chan struct{}), closed: watched.closed, fewer: make(chan struct{}, 1), local: conn.LocalAddr(), remote: conn.RemoteAddr()}
 	t := &http.Transport{
-		Protocols: onlyHTTP2(), HTTP2: http2(toHub, toHubAll), DisableCompression: true,
+		Protocols: onlyHTTP2(), HTTP2: http2(toHub, toHubAll), DisableCompression: true, MaxResponseHeaderBytes: mostHeader,
 		DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return secured, nil },
 	}
 	if l.conn, err = t.NewClientConn(ctx, "https", config.ServerName+":443"); err != nil {
@@ -83,7 +83,8 @@ func open(ctx context.Context, conn net.Conn, name string, i Identity) (*Link, e
 		}
 	})
 	connect := func(ctx context.Context, _, _ string) (net.Conn, error) { return l.connect(ctx) }
-	l.upgrades = &http.Transport{DialContext: connect, DialTLSContext: connect, DisableKeepAlives: true, DisableCompression: true}
+	l.upgrades = &http.Transport{DialContext: connect, DialTLSContext: connect, DisableKeepAlives: true, DisableCompression: true,
+		MaxResponseHeaderBytes: mostHeader}
 	return l, nil
 }
 

@@ -29,6 +29,8 @@ const (
 	// longestFrame is how long a frame may be. Each wakes who reads it, who then says that the window is open again: with the 16 KiB of
 	// HTTP/2 that is several times for one page. A link keeps a buffer of this length.
 	longestFrame = 64 << 10
+	// mostHeader bounds the header of an answer, in bytes: a member is not trusted.
+	mostHeader = 1 << 20
 )
 
 // HubName returns the name that a hub's certificate has to have.

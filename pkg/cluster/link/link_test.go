@@ -81,6 +81,28 @@ func TestRequestsArriveAsTheyWereSent(t *testing.T) {
 	}
 }
 
+// F17, F39: the header of an answer has a bound, far beyond what any answer has.
+func TestTheHeaderOfAnAnswerHasABound(t *testing.T) {
+	l, _ := linked(t, func(w http.ResponseWriter, r *http.Request) {
+		n := 1 << 9
+		if r.URL.Path == "/long" {
+			n = 3 << 10
+		}
+		for i := range n {
+			w.Header().Set(fmt.Sprint("X-", i), strings.Repeat("x", 1<<10))
+		}
+	})
+	for _, path := range []string{"/short", "/long"} {
+		resp, err := l.RoundTrip(get(t, path))
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		if (err == nil) != (path == "/short") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
 // F3: each end proves a certificate of the fleet for its role, and the member for its UID, whatever is between them.
 func TestBothEndsProveWhoTheyAre(t *testing.T) {
 	fleet, other := linktest.NewAuthority(t), linktest.NewAuthority(t)
