@@ -70,6 +70,8 @@ func Check(ctx context.Context, c *rest.Config, name string, known Known) (uid s
 // reached returns why a cluster's identity could not be read.
 func reached(err error) Finding {
 	switch {
+	case errors.Is(err, errAnswer):
+		return Finding{"address", errAnswer.Error()}
 	case apierrors.IsUnauthorized(err):
 		return Finding{"credential", "the cluster does not know the credential in the kubeconfig, or it has expired: give a new one"}
 	case apierrors.IsForbidden(err):

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"time"
 
@@ -22,7 +23,8 @@ const (
 )
 
 // Parse returns what a kubeconfig says, if it says it itself: a server, its authority, and a token, a password or a certificate. Programs and
-// files, which would be run and read on this machine, and a server's proxy are refused.
+// files, which would be run and read on this machine, and a server's proxy are refused. Answers have a bound: who passes on answers to users,
+// or follows objects, takes WrapTransport away.
 func Parse(raw []byte, transport func(*rest.Config)) (*rest.Config, error) {
 	if len(raw) == 0 {
 		return nil, errors.New("there is no kubeconfig")
@@ -48,6 +50,7 @@ func Parse(raw []byte, transport func(*rest.Config)) (*rest.Config, error) {
 	out := &rest.Config{Host: c.Server, BearerToken: who.Token, Username: who.Username, Password: who.Password, Timeout: askTimeout,
 		TLSClientConfig: rest.TLSClientConfig{ServerName: c.TLSServerName, CAData: c.CertificateAuthorityData, CertData: who.ClientCertificateData,
 			KeyData: who.ClientKeyData}}
+	out.Wrap(func(next http.RoundTripper) http.RoundTripper { return bounded{next} })
 	transport(out)
 	return out, nil
 }

@@ -57,7 +57,7 @@ func (d *Dialing) share(ctx context.Context, c *rest.Config, client kubernetes.I
 	}
 	c = rest.CopyConfig(c)
 	c.NextProtos = []string{"http/1.1"} // WebSockets
-	c.Timeout = 0
+	c.Timeout, c.WrapTransport = 0, nil // answers to users are passed on as they come
 	o := &older{tokens: &sharedsecret.Tokens{Secret: secret, Issuer: d.Shared.Issuer, Cluster: string(system.UID), Now: time.Now}}
 	if o.by, err = rest.TransportFor(c); err != nil {
 		return errors.New("the certificate or the key in the kubeconfig can't be read")

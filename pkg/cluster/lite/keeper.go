@@ -173,7 +173,7 @@ func (k *Keeper) asked(ctx context.Context, m *cluster.Member, kubeconfig []byte
 		return nil, nil, err
 	}
 	c = rest.CopyConfig(c)
-	c.Timeout = 0 // watches last
+	c.Timeout, c.WrapTransport = 0, nil // watches last, and the caches have a bound of their own
 	return client, &Terms{Name: m.Name, Config: c, Groups: groups}, nil
 }
 
