@@ -91,6 +91,9 @@ func (g *Guest) answer(ctx context.Context) (in bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("read the invitation: %w", err)
 	}
+	if c.Data[join.InvitationClusterUID] == "" {
+		return false, nil // it names no Cluster, so that it is no hub's
+	}
 	s, err := g.Secrets.Get(ctx, secretName, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return false, fmt.Errorf("read this cluster's identity in the fleet: %w", err)

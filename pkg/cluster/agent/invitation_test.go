@@ -15,6 +15,23 @@ import (
 	"kapis.dev/ks-apiserver/pkg/cluster/join"
 )
 
+// F9: a ConfigMap that names no Cluster is no invitation, whoever has made it: nothing is written for it, and nothing ends by it.
+func TestWhatIsNoInvitationIsLeftAlone(t *testing.T) {
+	client := fake.NewClientset()
+	invitations, secrets := client.CoreV1().ConfigMaps("kubesphere-system"), client.CoreV1().Secrets("kubesphere-system")
+	g := agent.NewGuest(agent.Options{Secrets: secrets, UID: "u-shop", Now: time.Now, Handler: http.NotFoundHandler(), Drain: t.Context()}, invitations)
+	c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: join.Invitation}}
+	if _, err := invitations.Create(t.Context(), c, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if in, err := g.Look(t.Context()); in || err != nil {
+		t.Errorf("it is in a fleet: %v, %v", in, err)
+	}
+	if all, err := secrets.List(t.Context(), metav1.ListOptions{}); err != nil || len(all.Items) > 0 {
+		t.Errorf("it has written %v, %v", all, err)
+	}
+}
+
 // F9, F31: a member that a hub invites makes its key itself, asks once, takes the certificate that is for it, and no other.
 func TestAnInvitationIsAnsweredByAKeyThatStays(t *testing.T) {
 	w := newWorld(t)
