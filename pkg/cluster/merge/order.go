@@ -63,8 +63,9 @@ type position struct {
 	Query string `json:"q"`
 }
 
-// maxNext bounds the text of a position.
-const maxNext = 8 << 10
+// maxNext bounds the text of a position. That of each row has to fit: a key of query.MaxKey bytes is encoded twice, and names of maxName
+// bytes, which a cluster that is not trusted may write, may be escaped.
+const maxNext = 24 << 10
 
 func (p *position) String() string {
 	text, err := json.Marshal(p)
