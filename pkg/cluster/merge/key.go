@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"kapis.dev/ks-apiserver/pkg/cluster/merge/row"
@@ -102,6 +103,11 @@ func (l *list) readKeys(text string, source int, at span) (*keys, error) {
 		return nil, &outcome{reason: Unsupported}
 	case err != nil || !isVersion(in.Version):
 		return nil, faulty()
+	}
+	for name, counts := range in.Facets { // others would take the places of those that are asked for
+		if !slices.Contains(l.facetNames, name) || len(counts) > row.MostValues {
+			return nil, faulty()
+		}
 	}
 	out := &keys{total: in.Total, start: in.Start, version: in.Version, facets: in.Facets, others: in.Others}
 	out.rows = make([]key, 0, min(at.limit, in.Total-in.Start))

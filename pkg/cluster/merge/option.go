@@ -37,6 +37,8 @@ type Options struct {
 	limit      int
 	order      order
 	facets     string
+	// facetNames are the names that clusters give the facets.
+	facetNames []string
 	byCluster  bool
 	live       bool
 	limited    bool
@@ -166,6 +168,9 @@ func (o *Options) parsePage() (err error) {
 	parsed, err := query.Parse(checked)
 	if err != nil {
 		return err
+	}
+	for _, path := range parsed.Facets {
+		o.facetNames = append(o.facetNames, path.String())
 	}
 	o.limited = parsed.Limit != query.All || parsed.Page != 1
 	o.order.ascending, o.limit, o.page = parsed.Ascending, parsed.Limit, parsed.Page

@@ -9,8 +9,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 )
 
-// mostValues is how many values of a facet an answer has.
-const mostValues = 1000
+// MostValues is how many values of a facet an answer has, also that of one cluster.
+const MostValues = 1000
 
 // Facets are counts of all clusters.
 type Facets struct{ of []facet }
@@ -62,7 +62,7 @@ func (f *Facets) Text() string {
 		slices.SortFunc(values, func(a, b string) int {
 			return cmp.Or(cmp.Compare(one.counts[b], one.counts[a]), strings.Compare(a, b))
 		})
-		for ; len(values) > mostValues; values = values[:len(values)-1] {
+		for ; len(values) > MostValues; values = values[:len(values)-1] {
 			one.others += one.counts[values[len(values)-1]]
 		}
 		for j, v := range values {
