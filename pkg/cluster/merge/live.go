@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/stream"
@@ -95,6 +97,9 @@ func (l *Live) Stream(ctx context.Context, out *stream.Writer) {
 			switch {
 			case ctx.Err() != nil:
 				return
+			case apierrors.IsTooManyRequests(err): // as many are answered as can be: this page is made again a second later
+				changed = true
+				continue
 			case err != nil:
 				out.Fail(err)
 				out.Flush()

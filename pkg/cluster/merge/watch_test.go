@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -382,7 +383,8 @@ func TestWhatOneClusterStreamsSpoilsNothing(t *testing.T) {
 	}
 }
 
-// F37: a live page is the page, and then what a list would answer differently, whenever a cluster says that something has changed.
+// F37: a live page is the page, and then what a list would answer differently, whenever a cluster says that something has changed; it does not end where as
+// many lists are answered at that moment as can be.
 func TestALivePageOverClusters(t *testing.T) {
 	members := []*member{{name: "a", objects: []object{{namespace: "n", name: "one", uid: "u1", version: 1}}}, {name: "b"}}
 	streams := []*streaming{newStreaming("a"), newStreaming("b")}
@@ -407,7 +409,11 @@ func TestALivePageOverClusters(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := &merge.List{Path: "/kapi/v1/pods", Header: http.Header{}, Now: time.Now}
+	var busy atomic.Bool
 	live, err := q.Live(t.Context(), o, func(ctx context.Context) (*merge.Answer, error) {
+		if busy.CompareAndSwap(true, false) {
+			return nil, apierrors.NewTooManyRequests("others are answered", 1)
+		}
 		now := *q
 		now.Sources, _ = all(ctx)
 		return now.Answer(ctx, o)
@@ -444,6 +450,7 @@ func TestALivePageOverClusters(t *testing.T) {
 	mu.Lock()
 	members[0].objects, members[1].objects = nil, []object{{namespace: "n", name: "two", uid: "u1", version: 2}}
 	mu.Unlock()
+	busy.Store(true)
 	streams[1].write <- event("ADDED", "two", "9")
 	var change struct {
 		TotalItems int
