@@ -136,8 +136,8 @@ type keptBody struct {
 }
 
 // Text implements merge.TextBody.
-func (b keptBody) Text(most int64) (string, error) {
-	text, err := merge.Text(b.whole, most)
+func (b keptBody) Text(most int64, grow merge.Grow) (string, error) {
+	text, err := merge.Text(b.whole, most, grow)
 	if err == nil && int64(len(text)) <= min(most, onePage) {
 		b.keep(text)
 	}
@@ -154,7 +154,12 @@ type pageBody struct {
 }
 
 // Text implements merge.TextBody.
-func (b pageBody) Text(int64) (string, error) { return b.text, nil }
+func (b pageBody) Text(_ int64, grow merge.Grow) (string, error) {
+	if grow == nil {
+		return b.text, nil
+	}
+	return b.text, grow(len(b.text))
+}
 
 // End implements merge.TextBody.
 func (pageBody) End() error { return nil }

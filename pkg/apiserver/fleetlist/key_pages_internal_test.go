@@ -51,7 +51,7 @@ func TestAPageThatHasNotChangedDoesNotTravelAgain(t *testing.T) {
 		if !read {
 			return ""
 		}
-		if text, err = merge.Text(resp, 1<<20); err != nil {
+		if text, err = merge.Text(resp, 1<<20, nil); err != nil {
 			t.Fatal(err)
 		}
 		return text

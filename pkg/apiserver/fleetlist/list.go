@@ -38,6 +38,9 @@ const (
 	atOnce, ofOne = 64, 8
 	// watchesOfOne bounds the watches and live pages of one user, and membersOfOne the clusters of all of these together.
 	watchesOfOne, membersOfOne = 10, 500
+	// mostRead bounds the bytes of clusters' answers that all lists hold together, and oneRead those of one list or search: it may ask 512
+	// clusters, and each may send 36 MiB.
+	mostRead, oneRead = 512 << 20, 128 << 20
 )
 
 // Owns reports whether a request is at a path of lists over all clusters, or of a search. Others below /fleet are those by which clusters
@@ -88,6 +91,7 @@ type lists struct {
 	pages   *keyPages
 	answers *lru.Cache[*slot]
 	sends   *httpcache.Responses
+	reads   *merge.Budget
 
 	mu       sync.Mutex
 	running  map[string]int
@@ -98,7 +102,8 @@ type lists struct {
 // New returns a handler of lists over all clusters, which asks each of them through ask.
 func New(o Options, ask http.Handler) http.Handler {
 	l := &lists{Options: o, ask: ask, now: time.Now, pages: newKeyPages(time.Now, o.Asked.unchangedAt), answers: lru.New[*slot](answerBounds),
-		sends: httpcache.NewResponses(mostSent, oneSent), running: map[string]int{}, followed: map[string]following{}}
+		sends: httpcache.NewResponses(mostSent, oneSent), reads: merge.NewBudget(mostRead, oneRead),
+		running: map[string]int{}, followed: map[string]following{}}
 	size := l.answers.Size
 	o.Asked.kept.Store(&size)
 	return l
@@ -106,11 +111,13 @@ func New(o Options, ask http.Handler) http.Handler {
 
 // ServeHTTP answers a list.
 func (l *lists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	v, err := l.answer(r)
+	share := l.reads.Share()
+	defer share.Release() // the answer is sent from what was read
+	v, err := l.answer(r, share)
 	web.Write(w, r, v, err)
 }
 
-func (l *lists) answer(r *http.Request) (any, error) {
+func (l *lists) answer(r *http.Request, share *merge.Share) (any, error) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return nil, status.Errorf(http.StatusMethodNotAllowed, "lists over all clusters are read: write at one cluster, /clusters/{cluster}/...")
 	}
@@ -120,7 +127,7 @@ func (l *lists) answer(r *http.Request) (any, error) {
 		return nil, errors.New("a list over all clusters: it was neither parsed nor authenticated")
 	}
 	if info.Path == searchPath {
-		return l.search(r, u)
+		return l.search(r, u, share)
 	}
 	path, verb, err := inner(r, info)
 	if err != nil {
@@ -133,7 +140,7 @@ func (l *lists) answer(r *http.Request) (any, error) {
 	if table.Requested(r.Header) {
 		o.AsTable()
 	}
-	q := &merge.List{Path: path, Header: header(r), Now: time.Now}
+	q := &merge.List{Path: path, Header: header(r), Now: time.Now, Share: share}
 	clusters := func(ctx context.Context) ([]merge.Source, error) {
 		all, _, err := l.sources(ctx, u, path, o)
 		return all, err
@@ -150,13 +157,16 @@ func (l *lists) answer(r *http.Request) (any, error) {
 	return l.list(r, u, path, *q, o)
 }
 
-// page answers a list, from the clusters that there are now.
+// page answers a list, from the clusters that there are now. It is one of a stream, which lasts: what was read for it is not counted for
+// longer than it takes to make it.
 func (l *lists) page(ctx context.Context, u user.Info, path string, q merge.List, o *merge.Options) (*merge.Answer, error) {
 	leave, err := l.enter(u, 1)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
+	q.Share = l.reads.Share()
+	defer q.Share.Release()
 	if q.Sources, q.Refused, err = l.sources(ctx, u, path, o); err != nil {
 		return nil, err
 	}

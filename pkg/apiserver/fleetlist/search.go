@@ -82,7 +82,7 @@ func kindsOf(text string) ([]string, error) {
 
 // search answers a search for words in several kinds over all clusters: of each kind the first page of a list over clusters, with the
 // total, the rights and the gaps of the list, and where it goes on.
-func (l *lists) search(r *http.Request, u user.Info) (any, error) {
+func (l *lists) search(r *http.Request, u user.Info, share *merge.Share) (any, error) {
 	v := maps.Clone(r.URL.Query())
 	if strings.TrimSpace(v.Get("q")) == "" {
 		return nil, query.Invalid("q", v.Get("q"), "words to search for")
@@ -100,7 +100,7 @@ func (l *lists) search(r *http.Request, u user.Info) (any, error) {
 	for _, own := range []string{"kinds", "limit", "page", "next", "watch", "view", "facets", "managedFields", "resourceVersion"} {
 		v.Del(own)
 	}
-	s := &search{lists: l, user: u, header: header(r), lost: map[string]*merge.Missing{}, hits: make([]hits, len(kinds))}
+	s := &search{lists: l, user: u, header: header(r), share: share, lost: map[string]*merge.Missing{}, hits: make([]hits, len(kinds))}
 	for i, kind := range kinds {
 		path, err := kindPath(kind)
 		if err != nil {
@@ -130,6 +130,7 @@ type search struct {
 	user   user.Info
 	header http.Header
 	hits   []hits
+	share  *merge.Share
 
 	mu sync.Mutex
 	// lost are clusters that did not answer for one kind: they are not waited for again.
@@ -161,7 +162,7 @@ func (s *search) one(ctx context.Context, list string, v url.Values) (*merge.Ans
 	if err != nil {
 		return nil, err //nolint:wrapcheck // a Status
 	}
-	q := merge.List{Path: path, Header: s.header, Now: time.Now, Missed: s.missed}
+	q := merge.List{Path: path, Header: s.header, Now: time.Now, Missed: s.missed, Share: s.share}
 	if q.Sources, q.Refused, err = s.sources(ctx, s.user, path, o); err != nil {
 		return nil, err
 	}

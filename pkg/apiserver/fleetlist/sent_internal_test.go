@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/cluster/merge"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
 	"kapis.dev/ks-apiserver/pkg/status"
@@ -110,5 +111,36 @@ func TestAnswersToSlowClientsHaveABound(t *testing.T) {
 		if out.code != http.StatusOK || out.bytes < 120<<10 || fmt.Sprint(out.bytes) != out.header.Get("Content-Length") {
 			t.Errorf("%d, %d bytes, %v", out.code, out.bytes, out.header)
 		}
+	}
+}
+
+// F39: what lists over clusters hold of their answers has a bound for all of them together, until they are sent; beyond that it is said when to ask again.
+func TestWhatListsOfSlowClientsHoldHasABound(t *testing.T) {
+	w := newFleetWorld(t, "m1")
+	w.all["m1"].serves = http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
+		out.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(out, `{"totalItems":0,"start":0,"metadata":{"resourceVersion":"7"},"rows":[],"pad":"`+strings.Repeat("x", 60<<10)+`"}`)
+	})
+	w.lists.reads = merge.NewBudget(100<<10, 100<<10)
+	ask := func(out http.ResponseWriter, who string) {
+		t.Helper()
+		w.send(t, out, who, "/fleet/kapi/v1/nodes?limit=30&clusters=m1&memberTimeout=10s")
+	}
+	slow := &slowClient{discarding: discarding{header: http.Header{}}, begun: make(chan struct{}), reads: make(chan struct{})}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ask(slow, "ann")
+	}()
+	<-slow.begun
+	refused := &discarding{header: http.Header{}}
+	if ask(refused, "bob"); refused.code != http.StatusServiceUnavailable || refused.header.Get("Retry-After") == "" {
+		t.Errorf("%d %v", refused.code, refused.header)
+	}
+	close(slow.reads)
+	<-done
+	again := &discarding{header: http.Header{}}
+	if ask(again, "bob"); again.code != http.StatusOK || slow.code != http.StatusOK {
+		t.Errorf("%d, %d", again.code, slow.code)
 	}
 }

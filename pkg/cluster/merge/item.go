@@ -60,7 +60,7 @@ func (l *list) ask(ctx context.Context, source int, v url.Values, rows []key, to
 		header, list = header.Clone(), "rows"
 		header.Set("Accept", row.AcceptTable)
 	}
-	err = l.sources[source].read(ctx, v, header, maxItems, func(text string) error {
+	err = l.sources[source].read(ctx, v, header, maxItems, l.counting(source), func(text string) error {
 		if !rawjson.Valid(text, row.MaxDepth) {
 			return faulty()
 		}

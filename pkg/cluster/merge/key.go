@@ -85,7 +85,7 @@ func (l *list) keys(ctx context.Context, source int, at span) (*keys, error) {
 	}
 	l.expect(v, source)
 	var out *keys
-	err := l.sources[source].read(ctx, v, l.header, most, func(text string) (err error) {
+	err := l.sources[source].read(ctx, v, l.header, most, l.counting(source), func(text string) (err error) {
 		out, err = l.readKeys(text, source, at)
 		return err
 	})

@@ -36,6 +36,8 @@ type List struct {
 	Now     func() time.Time
 	// Missed is called for each cluster that is missing, whether there is an answer or not; nil for nothing.
 	Missed func(Missing)
+	// Share is what the request holds of all that lists may hold: until the answer is sent. Nil for no bound.
+	Share *Share
 }
 
 // list is one list that is being answered.
@@ -55,6 +57,10 @@ type list struct {
 	own     int
 	// texts is how many bytes of the sources' answers are kept by their objects.
 	texts int
+	// share is the request's, sent is how many bytes of that each source has, and over why the list may not hold what it was sent.
+	share *Share
+	sent  []int64
+	over  error
 }
 
 // Answer answers a list. The error is a Status.
@@ -64,7 +70,7 @@ func (q *List) Answer(ctx context.Context, o *Options) (*Answer, error) {
 		return nil, err
 	}
 	l := &list{Options: o, sources: q.Sources, header: q.Header, order: o.order, versions: seen, now: q.Now,
-		out: make([]*outcome, len(q.Sources)), columns: make([]row.Columns, len(q.Sources)),
+		out: make([]*outcome, len(q.Sources)), columns: make([]row.Columns, len(q.Sources)), share: q.Share, sent: make([]int64, len(q.Sources)),
 		own: slices.IndexFunc(q.Sources, func(s Source) bool { return s.Own })}
 	sum := o.sum(q.Path)
 	var from *position
@@ -82,7 +88,11 @@ func (q *List) Answer(ctx context.Context, o *Options) (*Answer, error) {
 	// A cluster that fails while the page is put together leaves a gap in it: the page is made again, without it.
 	for range mostTries {
 		p, err := l.page(ctx, from)
+		if over := l.exceeded(); over != nil {
+			return nil, over
+		}
 		if errors.Is(err, errAgain) {
+			l.again()
 			continue
 		}
 		if err != nil {

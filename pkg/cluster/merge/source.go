@@ -92,8 +92,11 @@ func guarded(s *Source, f func() error) (err error) {
 	return f()
 }
 
-// read has f read the answer of the cluster to parameters: at most so many bytes, which say that they are JSON. The error is an *outcome.
-func (s *Source) read(ctx context.Context, parameters url.Values, header http.Header, most int64, f func(text string) error) error {
+// read has f read the answer of the cluster to parameters: at most so many bytes, which say that they are JSON, and which grow counts. The
+// error is an *outcome.
+func (s *Source) read(ctx context.Context, parameters url.Values, header http.Header, most int64, grow Grow,
+	f func(text string) error,
+) error {
 	resp, err := s.Ask(ctx, parameters, header)
 	if err != nil {
 		return failed(ctx, err)
@@ -105,8 +108,12 @@ func (s *Source) read(ctx context.Context, parameters url.Values, header http.He
 	if !isJSON(resp.Header) {
 		return faulty()
 	}
-	text, err := Text(resp, most)
-	if err != nil {
+	text, err := Text(resp, most, grow)
+	var large *outcome
+	switch {
+	case errors.As(err, &large):
+		return large
+	case err != nil:
 		return unanswered(ctx)
 	}
 	if int64(len(text)) > most {
@@ -121,24 +128,37 @@ func (s *Source) read(ctx context.Context, parameters url.Values, header http.He
 	return nil
 }
 
+// Grow counts bytes that have been read of an answer. Its error ends the reading. Nil counts nothing.
+type Grow func(n int) error
+
+func (g Grow) add(n int) error {
+	if g == nil || n == 0 {
+		return nil
+	}
+	return g(n)
+}
+
 // TextBody is the body of an answer whose text is had as a whole, in the place of what Read would return.
 type TextBody interface {
 	io.ReadCloser
 	// Text returns the text, of which more than most bytes are of no use, and End what the function End does.
-	Text(most int64) (string, error)
+	Text(most int64, grow Grow) (string, error)
 	End() error
 }
 
 // Text returns the text of an answer; of one that has more than most bytes, one byte more than that. Where its length was said, it is not
 // copied, and its end is not waited for: End does.
-func Text(resp *http.Response, most int64) (string, error) {
+func Text(resp *http.Response, most int64, grow Grow) (string, error) {
 	if b, ok := resp.Body.(TextBody); ok {
-		return b.Text(most)
+		return b.Text(most, grow)
 	}
 	body := io.LimitReader(resp.Body, most+1)
 	text := make([]byte, 0, min(max(resp.ContentLength, 0), most, mostAtOnce)+1) // and a byte for reading the end
 	for {
 		n, err := body.Read(text[len(text):cap(text)])
+		if err := grow.add(n); err != nil {
+			return "", err
+		}
 		switch text = text[:len(text)+n]; {
 		case len(text) > 0 && int64(len(text)) == resp.ContentLength && (err == nil || errors.Is(err, io.EOF)):
 			return unsafe.String(unsafe.SliceData(text), len(text)), nil // nothing writes to it any more

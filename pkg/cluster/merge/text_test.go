@@ -21,21 +21,21 @@ func TestTheTextOfAnAnswerIsWhatWasSent(t *testing.T) {
 			"WithItsEnd": iotest.DataErrReader(strings.NewReader(text)),
 		} {
 			resp := &http.Response{ContentLength: length, Body: io.NopCloser(body)}
-			got, err := merge.Text(resp, 1<<20)
+			got, err := merge.Text(resp, 1<<20, nil)
 			if err != nil || got != text[:len(got)] || (merge.End(resp) == nil) != (got == text) {
 				t.Errorf("%s, said to have %d bytes: %d bytes, %v", how, length, len(got), err)
 			}
 		}
 		endless := io.MultiReader(strings.NewReader(text), neverEnds{})
 		resp := &http.Response{ContentLength: length, Body: io.NopCloser(endless)}
-		if got, err := merge.Text(resp, 20_000); err != nil || len(got) != 20_001 && (int64(len(got)) != length || merge.End(resp) == nil) {
+		if got, err := merge.Text(resp, 20_000, nil); err != nil || len(got) != 20_001 && (int64(len(got)) != length || merge.End(resp) == nil) {
 			t.Errorf("one that does not end, said to have %d bytes: %d bytes, %v", length, len(got), err)
 		}
 	}
 	for _, length := range []int64{-1, 9_999, 10_000, 10_001} {
 		cut := io.MultiReader(strings.NewReader(text), iotest.ErrReader(errors.New("cut")))
 		resp := &http.Response{ContentLength: length, Body: io.NopCloser(cut)}
-		if got, err := merge.Text(resp, 1<<20); err == nil && merge.End(resp) == nil {
+		if got, err := merge.Text(resp, 1<<20, nil); err == nil && merge.End(resp) == nil {
 			t.Errorf("one that is cut off, said to have %d bytes: %d bytes", length, len(got))
 		}
 	}
