@@ -29,6 +29,14 @@ type hits struct {
 	err  error
 }
 
+// bytes is how many bytes the objects have.
+func (h *hits) bytes() (n int) {
+	for _, item := range h.page.Items() {
+		n += item.Len()
+	}
+	return n
+}
+
 // found is the answer to a search over kinds. It is a web.Responder.
 type found struct {
 	kinds   []hits
@@ -48,10 +56,7 @@ func newFound(all []hits, by *httpcache.Responses) (*found, error) {
 		if h.err != nil {
 			continue
 		}
-		for _, item := range h.page.Items() {
-			bytes += item.Len()
-		}
-		if bytes > mostFoundBytes {
+		if bytes += h.bytes(); bytes > mostFoundBytes {
 			return nil, status.Errorf(http.StatusRequestEntityTooLarge,
 				"what was found has more than %d bytes: ask for fewer kinds, or for parts of objects with fields", mostFoundBytes)
 		}

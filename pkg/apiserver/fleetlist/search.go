@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/cluster/merge"
@@ -120,7 +121,9 @@ func (l *lists) search(r *http.Request, u user.Info, share *merge.Share) (any, e
 		return nil, err
 	}
 	defer leave()
-	s.all(r.Context(), v)
+	if s.all(r.Context(), v); s.withoutLargest() {
+		s.all(r.Context(), v)
+	}
 	return newFound(s.hits, l.sends)
 }
 
@@ -153,6 +156,31 @@ func (s *search) all(ctx context.Context, v url.Values) {
 		})
 	}
 	wait.Wait()
+}
+
+// withoutLargest reports whether what was found is too much although most of it is one cluster's: that one is not asked again, and is named
+// as missing. Else a cluster that sends much would take the search from all.
+func (s *search) withoutLargest() bool {
+	sent, found := map[string]int64{}, 0
+	for i := range s.hits {
+		if h := &s.hits[i]; h.err == nil {
+			found += h.bytes()
+			h.page.AddSent(sent)
+		}
+	}
+	largest, all := "", int64(0)
+	for name, n := range sent {
+		if all += n; n > sent[largest] {
+			largest = name
+		}
+	}
+	if found <= mostFoundBytes || sent[largest] <= all/2 || sent[largest] == all {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost[largest] = &merge.Missing{Name: largest, Reason: merge.Faulty, Since: metav1.NewTime(s.now().UTC())}
+	return true
 }
 
 // one searches one kind.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
@@ -178,4 +179,29 @@ func TestASearchHasABound(t *testing.T) {
 	}
 	close(a.hold)
 	wait.Wait()
+}
+
+// F17, F38: a cluster that sends more than all that a search may find is named, and what the others have is found.
+func TestAClusterThatSendsMuchTakesNoSearchFromOthers(t *testing.T) {
+	w := newFleetWorld(t, "m1", "m2")
+	w.all["m1"].serves = http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
+		out.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(out, `{"totalItems":1,"start":0,"metadata":{"resourceVersion":"7"},"rows":[["%s","","a","u-m1","7"]],`+
+			`"items":[{"metadata":{"name":"a","uid":"u-m1","resourceVersion":"7"},"data":"%s"}]}`,
+			base64.RawStdEncoding.EncodeToString([]byte("\x03a\x00\x01")), strings.Repeat("x", mostFoundBytes+1))
+	})
+	out := httptest.NewRecorder()
+	w.send(t, out, "ann", "/fleet/search?q=x&kinds=v1/nodes&sortBy=name&ascending=true&memberTimeout=10s")
+	var got searched
+	if err := json.Unmarshal(out.Body.Bytes(), &got); err != nil || out.Code != http.StatusOK {
+		t.Fatalf("%d %.300s %v", out.Code, out.Body, err)
+	}
+	if fmt.Sprint(got.Clusters) != "{[{m1 Faulty}] []}" || len(got.Results[0].Items) != 2 {
+		t.Errorf("%+v, %+v", got.Clusters, got.Results[0].Items)
+	}
+	out = httptest.NewRecorder() // where nobody else is asked, what to do is said
+	w.send(t, out, "ann", "/fleet/search?q=x&kinds=v1/nodes&clusters=m1&sortBy=name&ascending=true&memberTimeout=10s")
+	if out.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("%d %.300s", out.Code, out.Body)
+	}
 }

@@ -39,6 +39,15 @@ func (a *Answer) Items() []row.Item { return a.items }
 // Total returns how many objects there are in all clusters that answered.
 func (a *Answer) Total() int { return a.total }
 
+// AddSent adds how many bytes each cluster has sent for the answer.
+func (a *Answer) AddSent(to map[string]int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, n := range a.sent {
+		to[a.sources[i].Name] += n
+	}
+}
+
 // Next returns where the next page begins, "" for none.
 func (a *Answer) Next() string { return a.next }
 
