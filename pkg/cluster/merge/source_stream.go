@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"mime"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/cluster/merge/eventstream"
 	"kapis.dev/ks-apiserver/pkg/cluster/merge/row"
+	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 )
 
@@ -48,6 +50,8 @@ type follower struct {
 	// initial has a stream without a version begin with the objects that there are, of a state that has reached atLeast.
 	initial bool
 	atLeast string
+	// fromNow has a stream without a version begin with the changes after the state that the cluster has when it is first asked.
+	fromNow bool
 	to      chan<- message
 }
 
@@ -94,10 +98,12 @@ var errExpired = errors.New("the changes since the version are not known any mor
 func (f *follower) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	v := url.Values{}
-	for k, values := range f.parameters {
-		v[k] = values
+	if f.fromNow && f.version == "" {
+		if err := f.begin(ctx); err != nil {
+			return err
+		}
 	}
+	v := maps.Clone(f.parameters)
 	v.Set("watch", "true")
 	switch {
 	case f.version != "":
@@ -146,8 +152,29 @@ func (f *follower) stream(ctx context.Context) error {
 	}
 }
 
+// begin finds the version of the state that the cluster has. A stream without a version would begin with all objects, and one that begins
+// at no known version could not go on where it broke off.
+func (f *follower) begin(ctx context.Context) error {
+	v := maps.Clone(f.parameters)
+	v.Set("view", query.ViewKeys)
+	v.Set("limit", "0")
+	v.Del("fields")
+	return f.source.read(ctx, v, f.header, maxHead, nil, func(text string) error {
+		page, err := row.ParsePage(text, maxTotal, 0)
+		switch {
+		case err == nil && page.Rows == "":
+			return &outcome{reason: Unsupported}
+		case err != nil || !isVersion(page.Version):
+			return faulty()
+		}
+		f.version = page.Version
+		f.send(ctx, message{version: page.Version})
+		return nil
+	})
+}
+
 func (f *follower) expire(ctx context.Context) error {
-	f.version = ""
+	f.version, f.fromNow = "", false // all that there is, is sent again
 	f.send(ctx, message{expired: true})
 	return nil
 }

@@ -58,7 +58,8 @@ type Watch struct {
 	// no such bookmark is due.
 	initial bool
 	marked  time.Time
-	// fromNow says that only changes from now on are sent, so that the present versions have to be found first.
+	// fromNow says that only changes from now on are sent, so that the present versions have to be found first: by a list, and of clusters
+	// that were too slow for it by those who follow them. Of a cluster that joins later, all objects are sent.
 	fromNow bool
 
 	messages chan message
@@ -193,6 +194,7 @@ func (w *Watch) Stream(ctx context.Context, out *stream.Writer) {
 	if w.refresh(ctx) != nil {
 		return
 	}
+	w.fromNow = false
 	w.markInitial(out)
 	if !out.Flush() {
 		return
@@ -257,7 +259,8 @@ func (w *Watch) refresh(ctx context.Context) error {
 func (w *Watch) follow(ctx context.Context, s *Source) {
 	ctx, cancel := context.WithCancel(ctx)
 	w.follows[s.Name] = &followed{source: s, cancel: cancel, lost: s.Missing != nil}
-	f := &follower{source: s, parameters: w.values, header: w.header, options: w.options, version: w.versions.of(s), to: w.messages}
+	f := &follower{source: s, parameters: w.values, header: w.header, options: w.options, version: w.versions.of(s), fromNow: w.fromNow,
+		to: w.messages}
 	if w.initial {
 		f.atLeast, f.initial, f.version = f.version, true, ""
 	}

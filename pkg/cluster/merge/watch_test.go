@@ -297,7 +297,8 @@ func goingOn(t *testing.T, v url.Values, after string) *merge.Watch {
 	return w
 }
 
-// F37: a watch of what changes from now on begins at the versions of a list, so that nothing is missed before the first event.
+// F37: a watch of what changes from now on begins at the versions of a list, so that nothing is missed before the first event. A cluster that was too slow
+// for the list, or away, sends no object that was there before: it is asked for its version first, and goes on from there where its stream breaks off.
 func TestAWatchFromNowOnBeginsAtTheVersionsOfAList(t *testing.T) {
 	w := goingOn(t, url.Values{"watch": {"true"}, "sendInitialEvents": {"false"}, "resourceVersionMatch": {"NotOlderThan"}, "labelSelector": {"phase=x"}}, "")
 	o := w.Versions()
@@ -316,10 +317,23 @@ func TestAWatchFromNowOnBeginsAtTheVersionsOfAList(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Begin(found)
+	b := newStreaming("b")
+	slow := b.source()
+	streamed := slow.Ask //nolint:bodyclose // who asks closes it
+	slow.Ask = func(ctx context.Context, v url.Values, h http.Header) (*http.Response, error) {
+		if v.Has("watch") {
+			return streamed(ctx, v, h)
+		}
+		if v.Has("sendInitialEvents") || v.Get("view") != "keys" || v.Get("limit") != "0" || v.Get("labelSelector") != "phase=x" {
+			t.Errorf("its version is asked for by %v", v)
+		}
+		body := io.NopCloser(strings.NewReader(`{"totalItems":3,"start":0,"metadata":{"resourceVersion":"40"},"rows":[]}`))
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, ContentLength: -1}, nil
+	}
 	w.Clusters = func(context.Context) ([]merge.Source, error) {
 		s := a.source()
 		s.UID = m.source().UID
-		return []merge.Source{s}, nil
+		return []merge.Source{s, slow}, nil
 	}
 	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		stream.New(stream.Options{}).Answer(w).Respond(rw, r)
@@ -339,6 +353,12 @@ func TestAWatchFromNowOnBeginsAtTheVersionsOfAList(t *testing.T) {
 	defer resp.Body.Close()
 	if v := <-a.opened; v.Get("resourceVersion") != "7" || v.Has("sendInitialEvents") {
 		t.Errorf("it begins at %v", v)
+	}
+	for _, what := range []string{"begins", "goes on"} {
+		if v := <-b.opened; v.Get("resourceVersion") != "40" || v.Has("sendInitialEvents") || v.Has("view") || v.Has("limit") {
+			t.Errorf("the slow one %s at %v", what, v)
+		}
+		b.write <- ""
 	}
 }
 

@@ -286,7 +286,7 @@ func TestAListOverAllClustersWithoutOne(t *testing.T) {
 func TestAWatchOverAllClustersBeginsWithWhatThereIs(t *testing.T) {
 	a := admin(t)
 	labelled(t, "initial", map[string][]string{"host": {"i-1"}, direct: {"i-2"}, dialer: {"i-3"}})
-	// A member that is late for the list of a watch from now on is followed from its first object.
+	// A member that is late for the list of a watch from now on is followed from when it answers.
 	const v = "?watch=true&memberTimeout=10s&labelSelector=list%3Dinitial&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents="
 	lines, end := events(t, a, fleetMaps+v+"true")
 	defer end()
