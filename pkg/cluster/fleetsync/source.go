@@ -318,30 +318,68 @@ func (s *Source) changes(ctx context.Context, refs []Ref, there map[Ref]bool) ([
 			}
 		}
 	}
+	read := &reading{Source: s, deadline: time.Now().Add(behindAtMost)}
 	for _, k := range kinds {
-		var snap *index.Snapshot
+		read.snap = nil
 		for _, r := range refs {
 			if r.Kind != k.Resource || !there[r] {
 				continue
 			}
-			if snap == nil {
-				var err error
-				if snap, err = s.Caches.Snapshot(ctx, origin(k)); err != nil {
-					return nil, err
-				}
+			c, err := read.content(ctx, k, r)
+			if err != nil {
+				return nil, err
 			}
-			record, found := snap.Get("", r.Name)
-			if !found {
-				continue // its end is the next change
+			if c != nil {
+				out = append(out, Change{Ref: r, Hash: c.hash, Object: c.object})
 			}
-			c, err := contentOf(k, []byte(record.JSON.String()))
-			if err != nil || c == nil {
-				continue // as the sink said
-			}
-			out = append(out, Change{Ref: r, Hash: c.hash, Object: c.object})
 		}
 	}
 	return out, nil
+}
+
+const (
+	// behindAtMost is how long caches may be behind what this Source was told of them, or before it: they publish a few milliseconds later.
+	// What is sent as it was before a change is not sent again before everything is compared. behindPause is when they are read again.
+	behindAtMost = time.Second
+	behindPause  = 5 * time.Millisecond
+)
+
+// reading reads objects of one kind.
+type reading struct {
+	*Source
+	snap     *index.Snapshot
+	deadline time.Time
+}
+
+// content returns an object as this Source was told of it; nil for one that is gone, of which it was told, too.
+func (r *reading) content(ctx context.Context, k schema.GroupVersionResource, ref Ref) (*content, error) {
+	for {
+		if r.snap == nil {
+			var err error
+			if r.snap, err = r.Caches.Snapshot(ctx, origin(k)); err != nil {
+				return nil, err
+			}
+		}
+		var c *content
+		if record, found := r.snap.Get("", ref.Name); found {
+			c, _ = contentOf(k, []byte(record.JSON.String())) //nolint:errcheck // the sink has said so
+		}
+		r.mu.Lock()
+		told := r.objects[ref.Kind][ref.Name]
+		r.mu.Unlock()
+		switch {
+		case told == nil: // its end is the next change
+			return nil, nil
+		case c != nil && c.hash == told.hash, !time.Now().Before(r.deadline):
+			return c, nil
+		}
+		r.snap = nil
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(behindPause):
+		}
+	}
 }
 
 // refsOf returns what a digest is of.
