@@ -85,13 +85,22 @@ func (m *Members) other(uid string) (*Elsewhere, State) {
 	return nil, State{}
 }
 
+// mostBoundSent and mostPendingSent bound the bytes of users and of what is pending that one replica tells another at once. Members write
+// them: what they write must not be more than a replica reads, which would take the links of all members from it.
+const mostBoundSent, mostPendingSent = 16 << 20, 16 << 20
+
 // States waits until there is something newer than a version, or ctx ends, and returns what is linked to this replica. Of lists of bound
-// users those are left out whose version is known.
+// users those are left out whose version is known, and those that are too much for one answer: then the version is 0, so that the rest is
+// asked for at once.
 func (m *Members) States(ctx context.Context, after uint64, known map[string]uint64) (version uint64, out []State) {
 	for {
 		version, changed := m.changes.now()
 		if version != after || ctx.Err() != nil {
-			return version, m.states(known)
+			out, whole := m.states(known)
+			if !whole {
+				version = 0
+			}
+			return version, out
 		}
 		select {
 		case <-changed:
@@ -100,7 +109,9 @@ func (m *Members) States(ctx context.Context, after uint64, known map[string]uin
 	}
 }
 
-func (m *Members) states(known map[string]uint64) (out []State) {
+func (m *Members) states(known map[string]uint64) (out []State, whole bool) {
+	whole = true
+	bound, pending := mostBoundSent, mostPendingSent
 	for _, uid := range m.UIDs() {
 		member := m.ByUID(uid)
 		if member == nil || !member.linkedHere() {
@@ -109,13 +120,31 @@ func (m *Members) states(known map[string]uint64) (out []State) {
 		t := &member.state.sync
 		t.mu.Lock()
 		s := State{UID: uid, Synced: t.synced, Pending: slices.Clone(t.pending), Version: t.version}
-		if v, has := known[uid]; !has || v != t.version {
-			s.Bound = t.bound // replaced, never changed
+		if v := known[uid]; v != t.version { // 0 is that of no list
+			if size := bytesOf(t.bound); size <= bound || bound == mostBoundSent { // there is one in each answer at least
+				s.Bound = t.bound // replaced, never changed
+				bound -= size
+			} else {
+				s.Version, whole = v, false
+			}
 		}
 		t.mu.Unlock()
+		for i := range s.Pending {
+			if pending -= len(s.Pending[i].Kind) + len(s.Pending[i].Name) + len(s.Pending[i].Reason); pending < 0 {
+				s.Pending = s.Pending[:i]
+				break
+			}
+		}
 		out = append(out, s)
 	}
-	return out
+	return out, whole
+}
+
+func bytesOf(all []string) (n int) {
+	for _, s := range all {
+		n += len(s)
+	}
+	return n
 }
 
 // linkedHere reports whether there is a link to this replica.

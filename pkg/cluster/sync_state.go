@@ -106,7 +106,7 @@ func (m *Member) setSynced(over func() error, yes bool, pending []Pending) {
 		t.mu.Unlock()
 		return
 	}
-	pending = atMost(pending)
+	pending = AtMost(pending)
 	differs := t.synced != yes || !slices.Equal(t.pending, pending)
 	t.synced, t.pending = yes, pending
 	t.mu.Unlock()
@@ -136,7 +136,7 @@ func (m *Member) Settle(isSettled func(Pending) bool, pending []Pending) {
 	t := &m.state.sync
 	t.mu.Lock()
 	before := slices.Clone(t.pending)
-	t.pending = atMost(append(slices.DeleteFunc(t.pending, isSettled), pending...))
+	t.pending = AtMost(append(slices.DeleteFunc(t.pending, isSettled), pending...))
 	differs := !slices.Equal(before, t.pending)
 	t.mu.Unlock()
 	if differs {
@@ -147,8 +147,8 @@ func (m *Member) Settle(isSettled func(Pending) bool, pending []Pending) {
 // mostText bounds the texts of what is pending, in bytes: a member writes them, which is not trusted.
 const mostText = 512
 
-// atMost bounds what is pending, of which the member has written a part.
-func atMost(all []Pending) []Pending {
+// AtMost bounds what is pending, of which a member has written a part.
+func AtMost(all []Pending) []Pending {
 	all = slices.Clone(all[:min(len(all), mostPending)])
 	for i := range all {
 		p := &all[i]
@@ -167,7 +167,7 @@ func clip(s string) string {
 
 // SetBound says which users bindings of the member's own name.
 func (m *Member) SetBound(users []string) {
-	sorted := slices.Clone(users)
+	sorted := slices.DeleteFunc(slices.Clone(users), func(name string) bool { return len(name) > mostText })
 	slices.Sort(sorted)
 	t := &m.state.sync
 	t.mu.Lock()

@@ -35,8 +35,8 @@ const (
 	maxAnswer = 16 << 20
 	// maxAbout bounds what a member says of itself, in bytes: it is kept.
 	maxAbout = 64 << 10
-	// mostBound bounds the users whom a member names.
-	mostBound = 100_000
+	// mostBound bounds the users whom a member names, and mostBoundBytes their names together: other replicas are told them.
+	mostBound, mostBoundBytes = 100_000, 4 << 20
 )
 
 // Syncer tells members what is to be there.
@@ -129,8 +129,13 @@ func (r *round) run(ctx context.Context) error {
 	if err := r.ask(ctx, m, http.MethodGet, PathBound, nil, &r.bound); err != nil {
 		return err
 	}
-	if len(r.bound.Users) > mostBound {
-		return fmt.Errorf("the cluster names %d users, which are more than %d", len(r.bound.Users), mostBound)
+	bytes := 0
+	for _, name := range r.bound.Users {
+		bytes += len(name)
+	}
+	if len(r.bound.Users) > mostBound || bytes > mostBoundBytes {
+		return fmt.Errorf("the cluster's bindings name %d users, in %d bytes: %d, in %d bytes, are the most that this server keeps; remove"+
+			" bindings of users who are gone there", len(r.bound.Users), bytes, mostBound, mostBoundBytes)
 	}
 	m.SetBound(r.bound.Users)
 	if time.Since(r.introduced) > aboutEvery { // one of an older release does not say
@@ -172,14 +177,7 @@ func (r *round) compare(ctx context.Context, m *cluster.Member, t *Target) error
 	if err := r.ask(ctx, m, http.MethodPost, PathDigest, &Digest{Hub: r.Hub, Objects: all, Gone: r.Source.ended()}, missing); err != nil {
 		return err
 	}
-	there := map[Ref]bool{}
-	var refs []Ref
-	for _, ref := range missing.Want {
-		if _, wanted := all[ref.Kind][ref.Name]; wanted { // a member asks for nothing else
-			refs = append(refs, ref)
-			there[ref] = true
-		}
-	}
+	refs, there := lacked(missing.Want, all)
 	pending, err := r.send(ctx, m, refs, there)
 	if err != nil {
 		return err
@@ -187,6 +185,18 @@ func (r *round) compare(ctx context.Context, m *cluster.Member, t *Target) error
 	m.SetSyncedWhile(ctx, true, slices.Concat(missing.Pending, pending, r.ungiven))
 	r.version, r.compared, r.labels, r.at = version, true, m.Labels, time.Now()
 	return nil
+}
+
+// lacked returns what a member says that it lacks of all that is to be there, each once: it gets nothing else.
+func lacked(want []Ref, all map[string]map[string]string) (refs []Ref, there map[Ref]bool) {
+	there = map[Ref]bool{}
+	for _, ref := range want {
+		if _, wanted := all[ref.Kind][ref.Name]; wanted && !there[ref] {
+			refs = append(refs, ref)
+			there[ref] = true
+		}
+	}
+	return refs, there
 }
 
 // send sends objects, and what is to be deleted.
@@ -200,7 +210,7 @@ func (r *round) send(ctx context.Context, m *cluster.Member, refs []Ref, there m
 		if err := r.ask(ctx, m, http.MethodPost, PathObjects, &Changes{Hub: r.Hub, Changes: some}, out); err != nil {
 			return nil, err
 		}
-		pending = append(pending, out.Pending...)
+		pending = cluster.AtMost(append(pending, out.Pending...)) // a member may say much for each batch
 	}
 	return pending, nil
 }

@@ -214,7 +214,7 @@ func (p *Peers) listen(ctx context.Context, id string, l *link.Link) error {
 		if said.Replica != id {
 			return errors.New("another replica answers at the address")
 		}
-		if said.Version != after {
+		if said.Version != after || said.Version == 0 {
 			e = &cluster.Elsewhere{Send: sender(l), Members: merged(e.Members, said.Members)} //nolint:bodyclose // who sends closes it
 			p.Members.SetElsewhere(id, e)
 			p.connection(id, true)

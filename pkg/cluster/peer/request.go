@@ -21,8 +21,8 @@ const (
 	pathStates = "/states"
 	// wait is how long a replica may wait for news before it answers, and askTimeout bounds the answer.
 	wait, askTimeout = 10 * time.Second, 20 * time.Second
-	// maxStates bounds what is said of links, in bytes.
-	maxStates = 64 << 20
+	// maxStates bounds what is said of links, in bytes: more than cluster.Members says at once, however its texts are escaped.
+	maxStates = 256 << 20
 
 	// headerRefused says why a replica has not passed a request on; members can't send it.
 	headerRefused = "X-Kapis-Replica-Refused"
@@ -37,7 +37,7 @@ type question struct {
 	Bound map[string]uint64 `json:"bound,omitempty"`
 }
 
-// answer is what is linked to a replica.
+// answer is what is linked to a replica. The version 0 says that there is more, which the next question gets.
 type answer struct {
 	Replica string          `json:"replica"`
 	Version uint64          `json:"version"`
