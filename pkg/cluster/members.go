@@ -157,7 +157,7 @@ func (m *Members) Set(o *store.Object) {
 		m.Delete("", c.Name)
 		return
 	}
-	next := &Member{Name: c.Name, UID: string(c.UID), Trouble: c.WhyNotReady(), Labels: c.Labels, Leaving: !c.DeletionTimestamp.IsZero(),
+	next := &Member{Name: c.Name, UID: string(c.UID), Trouble: trouble(c), Labels: c.Labels, Leaving: !c.DeletionTimestamp.IsZero(),
 		Initialized: c.Status.IsTrue(clusterv1alpha1.ClusterInitialized),
 		Action:      clusterv1alpha1.CoreAction(c.Annotations[clusterv1alpha1.AnnotationCoreAction]),
 		Lite:        c.Annotations[clusterv1alpha1.AnnotationLite] == "true",

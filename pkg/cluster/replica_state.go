@@ -14,6 +14,10 @@ type State struct {
 	// Synced and Pending are as Member.Synced says.
 	Synced  bool      `json:"synced"`
 	Pending []Pending `json:"pending,omitempty"`
+	// Untold and UntoldSince are as Member.Untold says, and Degraded as Member.Degraded does.
+	Untold      string    `json:"untold,omitempty"`
+	UntoldSince time.Time `json:"untoldSince,omitzero"`
+	Degraded    string    `json:"degraded,omitempty"`
 	// Bound are the users whom bindings of the member's own name, and Version is that of the list, which is left out for who has it.
 	Bound   []string `json:"bound,omitempty"`
 	Version uint64   `json:"version"`
@@ -119,7 +123,8 @@ func (m *Members) states(known map[string]uint64) (out []State, whole bool) {
 		}
 		t := &member.state.sync
 		t.mu.Lock()
-		s := State{UID: uid, Synced: t.synced, Pending: slices.Clone(t.pending), Version: t.version}
+		s := State{UID: uid, Synced: t.synced, Pending: slices.Clone(t.pending), Untold: t.untold, UntoldSince: t.untoldSince,
+			Degraded: t.degraded, Version: t.version}
 		if v := known[uid]; v != t.version { // 0 is that of no list
 			if size := bytesOf(t.bound); size <= bound || bound == mostBoundSent { // there is one in each answer at least
 				s.Bound = t.bound // replaced, never changed

@@ -32,6 +32,8 @@ type syncState struct {
 	// untold is why the member could not be told anything the last time, "" where it could, and untoldSince since when that is so.
 	untold      string
 	untoldSince time.Time
+	// degraded is what the member does not serve, "" for nothing.
+	degraded string
 }
 
 // SetAbout says what a member says of itself.
@@ -58,7 +60,7 @@ func (m *Member) About() About {
 func (t *syncState) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.synced, t.pending, t.untold = false, nil, ""
+	t.synced, t.pending, t.untold, t.degraded = false, nil, "", ""
 }
 
 // SetUntold says why a member that is linked could not be told what it is to have, "" where it could.
@@ -76,11 +78,11 @@ func (m *Member) SetUntold(why string) {
 	}
 }
 
-// Untold returns why a member that is linked can't be told what it is to have, and since when that is so; "" where it can, or where it is
-// asked by another replica.
+// Untold returns why a member that is linked can't be told what it is to have, and since when that is so, as the replica knows it that
+// requests go by; "" where it can. Where replicas said different things, each would write its own condition again and again.
 func (m *Member) Untold() (why string, since time.Time) {
-	if e, _ := m.byOther(); e != nil {
-		return "", time.Time{}
+	if e, s := m.byOther(); e != nil {
+		return s.Untold, s.UntoldSince
 	}
 	t := &m.state.sync
 	t.mu.Lock()
@@ -165,7 +167,7 @@ func clip(s string) string {
 	return strings.Clone(strings.ToValidUTF8(s[:mostText], ""))
 }
 
-// SetBound says which users bindings of the member's own name.
+// SetBound says which users bindings of the member's own name. A name that is too long is no user's.
 func (m *Member) SetBound(users []string) {
 	sorted := slices.DeleteFunc(slices.Clone(users), func(name string) bool { return len(name) > mostText })
 	slices.Sort(sorted)

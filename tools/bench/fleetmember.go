@@ -180,7 +180,7 @@ func (c *computed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case fleetsync.PathBound:
 		_, _ = io.WriteString(w, `{"version":"1","users":[]}`)
 		return
-	case fleetsync.PathAbout, fleetsync.PathCreator:
+	case fleetsync.PathAbout, fleetsync.PathCreator, fleetsync.PathHealth:
 		_, _ = io.WriteString(w, "{}")
 		return
 	case fleetsync.PathDigest:

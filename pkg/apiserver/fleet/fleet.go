@@ -126,6 +126,7 @@ func NewHub(ctx context.Context, o Options, held Grants, bound tenant.Membership
 	h.Members.Follow = func(ctx context.Context, m *cluster.Member) {
 		go extensions.Follow(ctx, m)
 		go releases.Follow(ctx, m)
+		go fleetsync.Prober{}.Follow(ctx, m)
 		syncer.Follow(ctx, m)
 	}
 	h.dialing = &direct.Dialing{Members: h.Members, Hub: uid, Admit: h.Invited, Failed: h.Failed, Replace: h.ReplaceKubeconfig,

@@ -36,7 +36,11 @@ func ofHub(o Options, kubernetesVersion string, next http.Handler) (http.Handler
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the hub: %w", err)
 	}
-	sync := &fleetsync.Member{Objects: objects, Bound: (&bound{caches: o.Caches}).now, About: about(o, kubernetesVersion)}
+	kube, err := newHealth(o.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	sync := &fleetsync.Member{Objects: objects, Bound: (&bound{caches: o.Caches}).now, About: about(o, kubernetesVersion), Health: kube.now}
 	extensions := &extensionsync.Member{Objects: objects, Namespace: o.Namespace}
 	releases := &releasesync.Member{Objects: objects}
 	unchanged := &revalidate.Member{Next: next, Changes: o.Changes, Drain: o.Drain}

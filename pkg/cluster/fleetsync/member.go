@@ -39,6 +39,8 @@ type Member struct {
 	Bound func(ctx context.Context) (*Bound, error)
 	// About returns what the hub is told of this cluster.
 	About func(ctx context.Context) (*cluster.About, error)
+	// Health returns what is wrong with this cluster.
+	Health func(ctx context.Context) (*Health, error)
 
 	// writing is held while something is written: an older change must not follow a newer one.
 	writing sync.Mutex
@@ -46,7 +48,8 @@ type Member struct {
 
 // Owns reports whether a path is one that Member answers.
 func Owns(path string) bool {
-	return path == PathDigest || path == PathObjects || path == PathBound || path == PathAbout || path == PathCreator
+	return path == PathDigest || path == PathObjects || path == PathBound || path == PathAbout || path == PathHealth ||
+		path == PathCreator
 }
 
 // ServeHTTP answers a request that has come over a link from the hub.
@@ -54,6 +57,7 @@ func (m *Member) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	exchange.Answers{
 		"GET " + PathBound:    func(r *http.Request) (any, error) { return m.Bound(r.Context()) },
 		"GET " + PathAbout:    func(r *http.Request) (any, error) { return m.About(r.Context()) },
+		"GET " + PathHealth:   func(r *http.Request) (any, error) { return m.Health(r.Context()) },
 		"POST " + PathDigest:  exchange.To(maxBody, m.compare),
 		"POST " + PathCreator: exchange.To(maxBody, m.bindCreator),
 		"POST " + PathObjects: exchange.To(maxBody, m.apply),

@@ -21,6 +21,8 @@ const (
 	PathBound = "/fleet/bound"
 	// PathAbout answers with a cluster.About.
 	PathAbout = "/fleet/about"
+	// PathHealth answers with a Health.
+	PathHealth = "/fleet/health"
 
 	// LabelFleet is carried by what a hub keeps in a member: the UID of the hub's kube-system.
 	LabelFleet = clusterv1alpha1.LabelFleet

@@ -20,7 +20,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/version"
 )
 
-// setLinked says whether a member is linked, and takes requests: not where it can't be told what users have lost.
+// setLinked says whether a member is linked, and takes requests: not where it can't be told what users have lost. Where it is degraded it
+// takes them, and is not Ready all the same: who administers it has to see that.
 func (h *Hub) setLinked(c *clusterv1alpha1.Cluster, m *cluster.Member, linked bool, since time.Time, untold string) (changed bool) {
 	to, reason, message := corev1.ConditionTrue, "Linked", "The cluster is linked to this server."
 	if !linked {
@@ -31,12 +32,17 @@ func (h *Hub) setLinked(c *clusterv1alpha1.Cluster, m *cluster.Member, linked bo
 			message = "The cluster is not linked: " + h.failure(m.UID)
 		}
 	}
+	degraded := m.Degraded()
 	for _, of := range []clusterv1alpha1.ClusterConditionType{clusterv1alpha1.ClusterAgentAvailable, clusterv1alpha1.ClusterKSCoreReady,
 		clusterv1alpha1.ClusterReady} {
-		if linked && untold != "" && of != clusterv1alpha1.ClusterAgentAvailable {
+		switch {
+		case linked && untold != "" && of != clusterv1alpha1.ClusterAgentAvailable:
 			to, reason = corev1.ConditionFalse, reasonNotTold
 			message = clipped("The cluster is linked, and takes no requests before it has been told what users have lost meanwhile. That fails: " +
 				untold + ". See whether its kube-apiserver answers, and the log of its ks-apiserver.")
+		case linked && degraded != "" && of == clusterv1alpha1.ClusterReady: // what is linked, and runs, is said by the others
+			to, reason = corev1.ConditionFalse, cluster.ReasonDegraded
+			message = clipped("The cluster is linked, and does not serve all: " + degraded + ".")
 		}
 		changed = h.set(c, of, to, reason, message) || changed
 	}

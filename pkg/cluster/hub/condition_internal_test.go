@@ -243,3 +243,24 @@ func TestAMemberThatCanNotBeToldSaysWhy(t *testing.T) {
 		}
 	}
 }
+
+// F29: a member whose kube-apiserver is down is not Ready, and says what to look at; it is linked, and its programs run. Once it is well it is Ready.
+func TestADegradedMemberIsNotReady(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	h := &Hub{Options: Options{Now: func() time.Time { return now }}}
+	members := &cluster.Members{Now: h.Now}
+	members.Set(&store.Object{Name: "m1", Raw: []byte(`{"metadata":{"name":"m1","uid":"u"},"spec":{"connection":{"type":"proxy"}}}`)})
+	m, c := members.ByName("m1"), &clusterv1alpha1.Cluster{}
+	for _, why := range []string{"", "its kube-apiserver does not answer. See it", ""} {
+		members.SetElsewhere("other", &cluster.Elsewhere{Members: map[string]cluster.State{"u": {UID: "u", Synced: true, Degraded: why}}})
+		if !h.setLinked(c, m, true, now, "") || h.setLinked(c, m, true, now, "") {
+			t.Errorf("%q: it does not change once", why)
+		}
+		for _, o := range c.Status.Conditions {
+			bad := why != "" && o.Type == clusterv1alpha1.ClusterReady
+			if bad != (o.Status == corev1.ConditionFalse) || bad && (o.Reason != cluster.ReasonDegraded || !strings.Contains(o.Message, why)) {
+				t.Errorf("%q: %+v", why, o)
+			}
+		}
+	}
+}
