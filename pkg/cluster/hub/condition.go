@@ -2,10 +2,12 @@ package hub
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,8 +28,13 @@ func (h *Hub) setLinked(c *clusterv1alpha1.Cluster, m *cluster.Member, linked bo
 	to, reason, message := corev1.ConditionTrue, "Linked", "The cluster is linked to this server."
 	if !linked {
 		to, reason = corev1.ConditionFalse, "NoLink"
-		message = "The cluster has had no link to this server since " + since.UTC().Format(time.RFC3339) +
+		message = noLinkSince + since.UTC().Format(time.RFC3339) +
 			": see the log of its ks-apiserver, and whether it reaches this server."
+		// Replicas of this server lose it, or are started, at different times: what was said first stays, and they write no more.
+		if old := c.Status.Condition(clusterv1alpha1.ClusterReady); old != nil && old.Status == to && old.Reason == reason &&
+			strings.HasPrefix(old.Message, noLinkSince) {
+			message = old.Message
+		}
 		if m.Direct() {
 			message = "The cluster is not linked: " + h.failure(m.UID)
 		}
@@ -48,6 +55,9 @@ func (h *Hub) setLinked(c *clusterv1alpha1.Cluster, m *cluster.Member, linked bo
 	}
 	return changed
 }
+
+// noLinkSince begins what is said of a member that dials, and has no link; a time follows.
+const noLinkSince = "The cluster has had no link to this server since "
 
 // reasonNotTold is that of a member which is linked, and can't be told what it is to have.
 const reasonNotTold = "NotTold"
@@ -139,7 +149,10 @@ func (h *Hub) setSynced(c *clusterv1alpha1.Cluster, pending []cluster.Pending, u
 	if len(pending) == 0 {
 		return h.set(c, clusterv1alpha1.ClusterSynced, corev1.ConditionTrue, "Synced", "The cluster has all that this server keeps there.")
 	}
-	first := pending[0]
+	// The same one each time: members say them in any order, and replicas of this server write in turn.
+	first := slices.MinFunc(pending, func(a, b cluster.Pending) int {
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
+	})
 	return h.set(c, clusterv1alpha1.ClusterSynced, corev1.ConditionFalse, "Pending", clipped(fmt.Sprintf("%d objects wait, which the"+
 		" cluster's sync names, such as %s/%s: %s", len(pending), first.Kind, first.Name, first.Reason)))
 }

@@ -264,3 +264,22 @@ func TestADegradedMemberIsNotReady(t *testing.T) {
 		}
 	}
 }
+
+// F29: what replicas of the hub know at different times, or in another order, is said once: they don't write a condition in turn.
+func TestReplicasDoNotWriteConditionsInTurn(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	h := &Hub{Options: Options{Now: func() time.Time { return now }}, failures: map[string]string{}}
+	members := &cluster.Members{Now: h.Now}
+	members.Set(&store.Object{Name: "m1", Raw: []byte(`{"metadata":{"name":"m1","uid":"u"},"spec":{"connection":{"type":"proxy"}}}`)})
+	m, c := members.ByName("m1"), &clusterv1alpha1.Cluster{}
+	if !h.setLinked(c, m, false, now, "") || h.setLinked(c, m, false, now.Add(time.Minute), "") || h.setLinked(c, m, false, now.Add(-time.Minute), "") {
+		t.Errorf("since when it is not linked is said again and again: %+v", c.Status.Conditions)
+	}
+	if h.setLinked(c, m, true, now, ""); !h.setLinked(c, m, false, now.Add(time.Hour), "") {
+		t.Errorf("the next end of its link is not said: %+v", c.Status.Conditions)
+	}
+	one, other := cluster.Pending{Kind: "users", Name: "ann", Reason: "x"}, cluster.Pending{Kind: "users", Name: "bob", Reason: "y"}
+	if !h.setSynced(c, []cluster.Pending{one, other}, "") || h.setSynced(c, []cluster.Pending{other, one}, "") {
+		t.Errorf("what is pending is said again in another order: %+v", c.Status.Conditions)
+	}
+}
