@@ -22,6 +22,8 @@ var (
 		"1 where a member cluster has been told everything since it was linked.", []string{"cluster"}, nil)
 	pendingDesc = prometheus.NewDesc("ks_member_sync_pending",
 		"The objects that a member cluster still has to get, or to lose.", []string{"cluster"}, nil)
+	degradedDesc = prometheus.NewDesc("ks_member_degraded",
+		"1 where a member cluster is linked, and does not serve all, since its kube-apiserver is down.", []string{"cluster"}, nil)
 	forwardsDesc = prometheus.NewDesc("ks_peer_forwarded_total",
 		"The requests to member clusters that went by another replica of this hub.", nil, nil)
 	replicasDesc = prometheus.NewDesc("ks_fleet_replicas", "The other replicas of this hub that this one is connected to.", nil, nil)
@@ -69,7 +71,8 @@ var _ prometheus.Collector = (*Members)(nil)
 
 // Describe implements prometheus.Collector.
 func (m *Members) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{upDesc, linksDesc, breakerDesc, runningDesc, syncedDesc, pendingDesc, forwardsDesc, replicasDesc} {
+	for _, d := range []*prometheus.Desc{upDesc, linksDesc, breakerDesc, runningDesc, syncedDesc, pendingDesc, degradedDesc, forwardsDesc,
+		replicasDesc} {
 		out <- d
 	}
 	c := m.counts.made()
@@ -91,7 +94,8 @@ func (m *Members) Collect(out chan<- prometheus.Metric) {
 		linked, _ := member.Linked()
 		told, pending := member.SyncedHere()
 		for d, v := range map[*prometheus.Desc]float64{upDesc: one(linked && !spared && member.Trouble == ""), linksDesc: float64(links),
-			breakerDesc: one(spared), runningDesc: float64(running), syncedDesc: one(told && links > 0), pendingDesc: float64(len(pending))} {
+			breakerDesc: one(spared), runningDesc: float64(running), syncedDesc: one(told && links > 0), pendingDesc: float64(len(pending)),
+			degradedDesc: one(linked && member.Degraded() != "")} {
 			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, member.Name)
 		}
 	}

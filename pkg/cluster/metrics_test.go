@@ -24,6 +24,7 @@ func TestEachMemberHasItsMetrics(t *testing.T) {
 	join(t, m, a, uid, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
 	<-linked
 	m.ByName("m1").SetSynced(true, []cluster.Pending{{Kind: "users", Name: "ann"}})
+	m.ByName("m1").SetDegradedWhile(t.Context(), "its kube-apiserver does not answer")
 	resp, err := m.ByName("m1").RoundTrip(request(t))
 	if err != nil {
 		t.Fatal(err)
@@ -41,6 +42,10 @@ ks_fleet_replicas 0
 # TYPE ks_member_breaker gauge
 ks_member_breaker{cluster="m1"} 0
 ks_member_breaker{cluster="m2"} 0
+# HELP ks_member_degraded 1 where a member cluster is linked, and does not serve all, since its kube-apiserver is down.
+# TYPE ks_member_degraded gauge
+ks_member_degraded{cluster="m1"} 1
+ks_member_degraded{cluster="m2"} 0
 # HELP ks_member_in_flight The requests and streams that run at a member cluster.
 # TYPE ks_member_in_flight gauge
 ks_member_in_flight{cluster="m1"} 1
@@ -69,8 +74,8 @@ ks_member_up{cluster="m2"} 0
 # TYPE ks_peer_forwarded_total counter
 ks_peer_forwarded_total 0
 `
-	names := []string{"ks_fleet_replicas", "ks_member_breaker", "ks_member_in_flight", "ks_member_links", "ks_member_requests_total", "ks_member_sync_pending",
-		"ks_member_synced", "ks_member_up", "ks_peer_forwarded_total"}
+	names := []string{"ks_fleet_replicas", "ks_member_breaker", "ks_member_degraded", "ks_member_in_flight", "ks_member_links",
+		"ks_member_requests_total", "ks_member_sync_pending", "ks_member_synced", "ks_member_up", "ks_peer_forwarded_total"}
 	if err := testutil.GatherAndCompare(r, strings.NewReader(want), names...); err != nil {
 		t.Error(err)
 	}
