@@ -23,8 +23,8 @@ const (
 )
 
 // Parse returns what a kubeconfig says, if it says it itself: a server, its authority, and a token, a password or a certificate. Programs and
-// files, which would be run and read on this machine, and a server's proxy are refused. Answers have a bound: who passes on answers to users,
-// or follows objects, takes WrapTransport away.
+// files, which would be run and read on this machine, and a server's proxy are refused. Answers have a bound: who passes on answers to
+// users, or follows objects, takes WrapTransport away.
 func Parse(raw []byte, transport func(*rest.Config)) (*rest.Config, error) {
 	if len(raw) == 0 {
 		return nil, errors.New("there is no kubeconfig")

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"kapis.dev/ks-apiserver/pkg/cluster/merge/row"
+	"kapis.dev/ks-apiserver/pkg/cluster/merge/version"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -146,9 +147,9 @@ func (a *Answer) tag() string {
 	for _, m := range a.missing {
 		missing = append(missing, m.Name, string(m.Reason))
 	}
-	text := appendParts(nil, strconv.Itoa(a.total), a.values.Get("fields"), a.next, a.counted())
+	text := version.AppendParts(nil, strconv.Itoa(a.total), a.values.Get("fields"), a.next, a.counted())
 	for _, of := range [][]string{rows, items, missing, a.refused} {
-		text = appendParts(text, of...)
+		text = version.AppendParts(text, of...)
 	}
 	d := sha256.Sum256(text)
 	return `W/"` + base64.RawURLEncoding.EncodeToString(d[:18]) + `"`
@@ -164,10 +165,10 @@ func (a *Answer) head() []byte {
 		b = append(append(b, `"kind":"Table","apiVersion":"meta.k8s.io/v1","columnDefinitions":`...), a.columnsOrNone()...)
 		b, items = append(b, ','), `,"rows":[`
 	}
-	version := a.seen.String()
+	seen := a.seen.String()
 	b = strconv.AppendInt(append(b, `"totalItems":`...), int64(a.total), 10)
-	b = rawjson.AppendString(append(b, `,"metadata":{"resourceVersion":`...), version)
-	b = rawjson.AppendString(append(b, `},"resourceVersion":`...), version)
+	b = rawjson.AppendString(append(b, `,"metadata":{"resourceVersion":`...), seen)
+	b = rawjson.AppendString(append(b, `},"resourceVersion":`...), seen)
 	if a.next != "" {
 		b = rawjson.AppendString(append(b, `,"next":`...), a.next)
 	}

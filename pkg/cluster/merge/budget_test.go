@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kapis.dev/ks-apiserver/pkg/cluster/merge"
+	"kapis.dev/ks-apiserver/pkg/cluster/merge/budget"
 )
 
 // padded returns a member without objects, whose answers have so many bytes more than they need.
@@ -29,22 +30,22 @@ func padded(name string, bytes int) *member {
 // missing where there is no room for that, and spoils nothing; where clusters that send little have no room, the list is refused, until others are done.
 func TestWhatListsHoldHasABound(t *testing.T) {
 	const kib = 1 << 10
-	budget := merge.NewBudget(400*kib, 200*kib)
+	all := budget.New(400*kib, 200*kib)
 	honest := &member{name: "a", objects: []object{{namespace: "n", name: "one", uid: "u1", version: 1}}}
 	small := []*member{honest}
 	for i := range 9 {
 		small = append(small, padded(fmt.Sprintf("m%d", i), 17*kib))
 	}
-	var held []*merge.Share
-	list := func(all ...*member) (*merge.Answer, error) {
+	var held []*budget.Share
+	list := func(asked ...*member) (*merge.Answer, error) {
 		t.Helper()
 		o, err := merge.ParseOptions(url.Values{"memberTimeout": {"10s"}, "limit": {"10"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		share := budget.Share()
+		share := all.Share()
 		held = append(held, share)
-		return (&merge.List{Path: "/kapi/v1/pods", Header: http.Header{}, Now: time.Now, Sources: sources(all), Share: share}).Answer(t.Context(), o)
+		return (&merge.List{Path: "/kapi/v1/pods", Header: http.Header{}, Now: time.Now, Sources: sources(asked), Share: share}).Answer(t.Context(), o)
 	}
 	release := func() {
 		for _, s := range held {

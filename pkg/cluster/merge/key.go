@@ -160,7 +160,7 @@ func isVersion(s string) bool {
 
 // expect has a cluster wait until it has reached the version that the client has seen of it.
 func (l *list) expect(v url.Values, source int) {
-	if version := l.versions.of(&l.sources[source]); version != "" {
-		v.Set("resourceVersion", version)
+	if seen := l.versions.Of(l.sources[source].Name, l.sources[source].UID); seen != "" {
+		v.Set("resourceVersion", seen)
 	}
 }

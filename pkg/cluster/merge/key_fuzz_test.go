@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"kapis.dev/ks-apiserver/pkg/cluster/merge/row"
+	"kapis.dev/ks-apiserver/pkg/cluster/merge/version"
 )
 
 // Texts that are hashed together stay apart, whatever is in them, and so do lists that follow each other.
@@ -20,10 +21,10 @@ func FuzzPartsOfASumAreToldApart(f *testing.F) { // S62
 	f.Fuzz(func(t *testing.T, one, other string, at int) {
 		a, b := strings.Split(one, "|"), strings.Split(other, "|")
 		at = min(max(at, 0), len(a))
-		if slices.Equal(a, b) != (string(appendParts(nil, a...)) == string(appendParts(nil, b...))) {
+		if slices.Equal(a, b) != (string(version.AppendParts(nil, a...)) == string(version.AppendParts(nil, b...))) {
 			t.Errorf("%q and %q", a, b)
 		}
-		if string(appendParts(appendParts(nil, a[:at]...), a[at:]...)) == string(appendParts(nil, b...)) {
+		if string(version.AppendParts(version.AppendParts(nil, a[:at]...), a[at:]...)) == string(version.AppendParts(nil, b...)) {
 			t.Errorf("%q and %q are %q", a[:at], a[at:], b)
 		}
 	})

@@ -11,7 +11,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"kapis.dev/ks-apiserver/pkg/cluster/merge/budget"
 	"kapis.dev/ks-apiserver/pkg/cluster/merge/row"
+	"kapis.dev/ks-apiserver/pkg/cluster/merge/version"
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
@@ -37,7 +39,7 @@ type List struct {
 	// Missed is called for each cluster that is missing, whether there is an answer or not; nil for nothing.
 	Missed func(Missing)
 	// Share is what the request holds of all that lists may hold: until the answer is sent. Nil for no bound.
-	Share *Share
+	Share *budget.Share
 }
 
 // list is one list that is being answered.
@@ -46,7 +48,7 @@ type list struct {
 	sources  []Source
 	header   http.Header
 	order    order
-	versions versions
+	versions version.Versions
 	now      func() time.Time
 
 	mu sync.Mutex
@@ -58,14 +60,14 @@ type list struct {
 	// texts is how many bytes of the sources' answers are kept by their objects.
 	texts int
 	// share is the request's, sent is how many bytes of that each source has, and over why the list may not hold what it was sent.
-	share *Share
+	share *budget.Share
 	sent  []int64
 	over  error
 }
 
 // Answer answers a list. The error is a Status.
 func (q *List) Answer(ctx context.Context, o *Options) (*Answer, error) {
-	seen, err := parseVersions(o.version)
+	seen, err := version.Parse(o.version)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +166,7 @@ type found struct {
 	rows   []key
 	items  []row.Item
 	of     []*keys // what each source said first, nil where it is missing
-	seen   versions
+	seen   version.Versions
 	facets row.Facets
 	// columns are those of a Table.
 	columns string
@@ -174,7 +176,7 @@ type found struct {
 func (l *list) page(ctx context.Context, from *position) (*found, error) {
 	timed, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	p := &found{of: make([]*keys, len(l.sources)), seen: versions{}}
+	p := &found{of: make([]*keys, len(l.sources)), seen: version.Versions{}}
 	skip, err := l.find(timed, from, p)
 	if err != nil {
 		return nil, err
@@ -188,7 +190,7 @@ func (l *list) page(ctx context.Context, from *position) (*found, error) {
 			p.total += k.total
 			left += k.total - k.start
 			rows[i] = k.rows
-			p.seen.set(&l.sources[i], k.version)
+			p.seen.Set(l.sources[i].Name, l.sources[i].UID, k.version)
 			p.facets.Add(k.facets, k.others)
 		}
 	}

@@ -125,7 +125,7 @@ func (w *Watch) moved(m message) bool {
 		return false
 	}
 	if m.version != "" {
-		w.versions.set(m.source, m.version)
+		w.versions.Set(m.source.Name, m.source.UID, m.version)
 	}
 	was := f.lost
 	f.lost = m.lost != nil

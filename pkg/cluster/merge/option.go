@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"kapis.dev/ks-apiserver/pkg/cluster/merge/row"
+	"kapis.dev/ks-apiserver/pkg/cluster/merge/version"
 	"kapis.dev/ks-apiserver/pkg/query"
 )
 
@@ -217,6 +218,6 @@ func (o *Options) sum(path string) string {
 		selector = o.Selector.String()
 	}
 	// Parameters are escaped where they are joined, and a selector that is not as another one reads differently.
-	d := sha256.Sum256(appendParts(appendParts(nil, path, v.Encode(), selector, strconv.Itoa(o.order.cluster)), o.Clusters...))
+	d := sha256.Sum256(version.AppendParts(version.AppendParts(nil, path, v.Encode(), selector, strconv.Itoa(o.order.cluster)), o.Clusters...))
 	return base64.RawURLEncoding.EncodeToString(d[:12])
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"testing"
 
+	"kapis.dev/ks-apiserver/pkg/cluster/merge/version"
 	"kapis.dev/ks-apiserver/pkg/query"
 )
 
@@ -40,20 +41,20 @@ func FuzzKeys(f *testing.F) {
 // What clients send back of an answer, its position and its version, is refused or read as it was written.
 func FuzzContinuations(f *testing.F) {
 	position := position{Key: []byte("k"), Namespace: "n", Name: "a", Cluster: "c", Query: "sum"}
-	f.Add(position.String(), versions{{1}: 7}.String())
+	f.Add(position.String(), version.Versions{{1}: 7}.String())
 	f.Add("", "0")
 	f.Add("!", "AQ")
-	f.Fuzz(func(t *testing.T, next, version string) {
+	f.Fuzz(func(t *testing.T, next, seen string) {
 		if p, err := parsePosition(next, "sum"); err == nil {
 			again, err := parsePosition(p.String(), "sum")
 			if err != nil || string(again.Key) != string(p.Key) || again.Name != p.Name || again.Namespace != p.Namespace || again.Cluster != p.Cluster {
 				t.Errorf("%q is %+v, and then %+v: %v", next, p, again, err)
 			}
 		}
-		if v, err := parseVersions(version); err == nil {
-			again, err := parseVersions(v.String())
+		if v, err := version.Parse(seen); err == nil {
+			again, err := version.Parse(v.String())
 			if err != nil || len(again) != len(v) || len(v) > maxSources*2 {
-				t.Errorf("%q is %v, and then %v: %v", version, v, again, err)
+				t.Errorf("%q is %v, and then %v: %v", seen, v, again, err)
 			}
 		}
 	})

@@ -1,24 +1,21 @@
 package merge
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"net/url"
 	"runtime/debug"
 	"slices"
 	"time"
-	"unsafe"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
+	"kapis.dev/ks-apiserver/pkg/cluster/merge/answertext"
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
@@ -27,8 +24,6 @@ const (
 	maxSources = 512
 	// maxError bounds the answer of a cluster that is an error.
 	maxError = 64 << 10
-	// mostAtOnce bounds the room that is made for an answer because its cluster says how long it will be.
-	mostAtOnce = 1 << 20
 )
 
 // Source is a cluster that may be asked, as the caller of one request.
@@ -94,7 +89,7 @@ func guarded(s *Source, f func() error) (err error) {
 
 // read has f read the answer of the cluster to parameters: at most so many bytes, which say that they are JSON, and which grow counts. The
 // error is an *outcome.
-func (s *Source) read(ctx context.Context, parameters url.Values, header http.Header, most int64, grow Grow,
+func (s *Source) read(ctx context.Context, parameters url.Values, header http.Header, most int64, grow answertext.Grow,
 	f func(text string) error,
 ) error {
 	resp, err := s.Ask(ctx, parameters, header)
@@ -105,10 +100,10 @@ func (s *Source) read(ctx context.Context, parameters url.Values, header http.He
 	if resp.StatusCode != http.StatusOK {
 		return refused(resp)
 	}
-	if !isJSON(resp.Header) {
+	if !answertext.IsJSON(resp.Header) {
 		return faulty()
 	}
-	text, err := Text(resp, most, grow)
+	text, err := answertext.Text(resp, most, grow)
 	var large *outcome
 	switch {
 	case errors.As(err, &large):
@@ -122,80 +117,10 @@ func (s *Source) read(ctx context.Context, parameters url.Values, header http.He
 	if err := f(text); err != nil {
 		return err
 	}
-	if End(resp) != nil {
+	if answertext.End(resp) != nil {
 		return unanswered(ctx)
 	}
 	return nil
-}
-
-// Grow counts bytes that have been read of an answer. Its error ends the reading. Nil counts nothing.
-type Grow func(n int) error
-
-func (g Grow) add(n int) error {
-	if g == nil || n == 0 {
-		return nil
-	}
-	return g(n)
-}
-
-// TextBody is the body of an answer whose text is had as a whole, in the place of what Read would return.
-type TextBody interface {
-	io.ReadCloser
-	// Text returns the text, of which more than most bytes are of no use, and End what the function End does.
-	Text(most int64, grow Grow) (string, error)
-	End() error
-}
-
-// Text returns the text of an answer; of one that has more than most bytes, one byte more than that. Where its length was said, it is not
-// copied, and its end is not waited for: End does.
-func Text(resp *http.Response, most int64, grow Grow) (string, error) {
-	if b, ok := resp.Body.(TextBody); ok {
-		return b.Text(most, grow)
-	}
-	body := io.LimitReader(resp.Body, most+1)
-	text := make([]byte, 0, min(max(resp.ContentLength, 0), most, mostAtOnce)+1) // and a byte for reading the end
-	for {
-		n, err := body.Read(text[len(text):cap(text)])
-		if err := grow.add(n); err != nil {
-			return "", err
-		}
-		switch text = text[:len(text)+n]; {
-		case len(text) > 0 && int64(len(text)) == resp.ContentLength && (err == nil || errors.Is(err, io.EOF)):
-			return unsafe.String(unsafe.SliceData(text), len(text)), nil // nothing writes to it any more
-		case errors.Is(err, io.EOF): // there is room left, which would stay with the text
-			return string(text), nil
-		case err != nil:
-			return "", fmt.Errorf("read an answer: %w", err)
-		case len(text) == cap(text):
-			text = slices.Grow(text, len(text)+bytes.MinRead)
-		}
-	}
-}
-
-var errNoEnd = errors.New("the answer does not end where it is said to")
-
-// End returns an error unless an answer ends after what Text has read of it. Its end comes soon after the rest: who reads the text first
-// does not wait for it.
-func End(resp *http.Response) error {
-	if b, ok := resp.Body.(TextBody); ok {
-		return b.End()
-	}
-	var more [1]byte
-	for {
-		switch n, err := resp.Body.Read(more[:]); {
-		case n > 0:
-			return errNoEnd
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return fmt.Errorf("read the end of an answer: %w", err)
-		}
-	}
-}
-
-func isJSON(h http.Header) bool {
-	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
-	return err == nil && media == "application/json" && h.Get("Content-Encoding") == ""
 }
 
 // failed is the outcome of a cluster that could not be asked. A Status says why.
@@ -222,7 +147,7 @@ func refused(resp *http.Response) error {
 	o := &outcome{reason: Faulty}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxError))
 	said := &metav1.Status{}
-	if err != nil || !isJSON(resp.Header) || json.Unmarshal(text, said) != nil {
+	if err != nil || !answertext.IsJSON(resp.Header) || json.Unmarshal(text, said) != nil {
 		said = &metav1.Status{}
 	}
 	// Nothing that a cluster says may look like the end of the caller's login here: no code 401, and no reason but that of the code.

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kapis.dev/ks-apiserver/pkg/cluster/merge/row"
+	"kapis.dev/ks-apiserver/pkg/cluster/merge/version"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/stream"
@@ -51,7 +52,7 @@ type Watch struct {
 	options  *Options
 	header   http.Header
 	values   url.Values
-	versions versions
+	versions version.Versions
 	reset    bool
 	lifetime time.Duration
 	// initial says that the watch begins with the existing objects. marked is until when the bookmark after them waits for clusters; zero if
@@ -85,11 +86,11 @@ var _ stream.Source = (*Watch)(nil)
 // Watch opens a watch. After is the id of the last event that the client has, "" for none. The error is a 400.
 func (q *List) Watch(o *Options, after string) (*Watch, error) {
 	v := o.values
-	version := o.version
+	begin := o.version
 	if after != "" {
-		version = after
+		begin = after
 	}
-	seen, err := parseVersions(version)
+	seen, err := version.Parse(begin)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +115,7 @@ func (q *List) Watch(o *Options, after string) (*Watch, error) {
 	if text := w.values.Get("managedFields"); text != "" {
 		return nil, query.Invalid("managedFields", text, "a watch of several clusters without it")
 	}
-	if err := w.parseInitial(version, after); err != nil {
+	if err := w.parseInitial(begin, after); err != nil {
 		return nil, err
 	}
 	if o.facets != "" || o.byCluster || o.next != "" || o.limited {
@@ -259,8 +260,8 @@ func (w *Watch) refresh(ctx context.Context) error {
 func (w *Watch) follow(ctx context.Context, s *Source) {
 	ctx, cancel := context.WithCancel(ctx)
 	w.follows[s.Name] = &followed{source: s, cancel: cancel, lost: s.Missing != nil}
-	f := &follower{source: s, parameters: w.values, header: w.header, options: w.options, version: w.versions.of(s), fromNow: w.fromNow,
-		to: w.messages}
+	f := &follower{source: s, parameters: w.values, header: w.header, options: w.options, version: w.versions.Of(s.Name, s.UID),
+		fromNow: w.fromNow, to: w.messages}
 	if w.initial {
 		f.atLeast, f.initial, f.version = f.version, true, ""
 	}
@@ -284,7 +285,7 @@ func (w *Watch) handle(_ context.Context, m message, out *stream.Writer) error {
 		}
 		return nil
 	case m.expired:
-		delete(w.versions, sumOf(m.source))
+		w.versions.Forget(m.source.Name, m.source.UID)
 		if !w.reset {
 			return apierrors.NewResourceExpired("the changes of the cluster " + m.source.Name +
 				" since the resource version are not kept any more: list again")
@@ -300,7 +301,7 @@ func (w *Watch) handle(_ context.Context, m message, out *stream.Writer) error {
 		out.Event(m.typ, "", `{"type":"`, m.typ, `","object":`, w.object(m), `}`)
 	}
 	if m.version != "" {
-		w.versions.set(m.source, m.version)
+		w.versions.Set(m.source.Name, m.source.UID, m.version)
 		f.told = true // what there was at first has no version
 		if f.resets {
 			f.resets = false

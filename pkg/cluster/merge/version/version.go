@@ -1,4 +1,5 @@
-package merge
+// Package version encodes the resource versions of several clusters as one.
+package version
 
 import (
 	"crypto/sha256"
@@ -10,20 +11,23 @@ import (
 	"kapis.dev/ks-apiserver/pkg/query"
 )
 
+// mostClusters bounds the clusters of one version.
+const mostClusters = 512
+
 // sumSize is how many bytes stand for a cluster in a version; a resource version has ten at most.
 const sumSize = 6
 
-// versions are the resource versions of clusters that a client has seen.
-type versions map[[sumSize]byte]uint64
+// Versions are the resource versions of clusters that a client has seen.
+type Versions map[[sumSize]byte]uint64
 
-func sumOf(s *Source) (out [sumSize]byte) {
-	d := sha256.Sum256(appendParts(nil, s.Name, s.UID))
+func sumOf(name, uid string) (out [sumSize]byte) {
+	d := sha256.Sum256(AppendParts(nil, name, uid))
 	copy(out[:], d[:])
 	return out
 }
 
-// appendParts appends texts with their number and lengths, so that no other texts, and no others before or after them, make the same.
-func appendParts(dst []byte, parts ...string) []byte {
+// AppendParts appends texts with their number and lengths, so that no other texts, and no others before or after them, make the same.
+func AppendParts(dst []byte, parts ...string) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(parts)))
 	for _, s := range parts {
 		dst = append(binary.AppendUvarint(dst, uint64(len(s))), s...)
@@ -31,23 +35,26 @@ func appendParts(dst []byte, parts ...string) []byte {
 	return dst
 }
 
-// of returns the version of a cluster, "" where there is none.
-func (v versions) of(s *Source) string {
-	if n := v[sumOf(s)]; n > 0 {
+// Of returns the version of a cluster, "" where there is none.
+func (v Versions) Of(name, uid string) string {
+	if n := v[sumOf(name, uid)]; n > 0 {
 		return strconv.FormatUint(n, 10)
 	}
 	return ""
 }
 
-// set records the version of a cluster.
-func (v versions) set(s *Source, version string) {
+// Set records the version of a cluster.
+func (v Versions) Set(name, uid, version string) {
 	if n, err := strconv.ParseUint(version, 10, 64); err == nil && n > 0 {
-		v[sumOf(s)] = n
+		v[sumOf(name, uid)] = n
 	}
 }
 
+// Forget forgets the version of a cluster.
+func (v Versions) Forget(name, uid string) { delete(v, sumOf(name, uid)) }
+
 // String returns one resource version for all clusters: opaque, of at most 16 bytes a cluster before it is encoded.
-func (v versions) String() string {
+func (v Versions) String() string {
 	sums := make([][sumSize]byte, 0, len(v))
 	for s := range v {
 		sums = append(sums, s)
@@ -61,14 +68,14 @@ func (v versions) String() string {
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// parseVersions reads what String returns; "" and 0 are none.
-func parseVersions(s string) (versions, error) {
-	out := versions{}
+// Parse reads what String returns; "" and 0 are none.
+func Parse(s string) (Versions, error) {
+	out := Versions{}
 	if s == "" || s == "0" {
 		return out, nil
 	}
 	text, err := base64.RawURLEncoding.DecodeString(s)
-	bad := err != nil || len(text) == 0 || text[0] != 1 || len(text) > 1+maxSources*(sumSize+binary.MaxVarintLen64)
+	bad := err != nil || len(text) == 0 || text[0] != 1 || len(text) > 1+mostClusters*(sumSize+binary.MaxVarintLen64)
 	for rest := text[min(1, len(text)):]; !bad && len(rest) > 0; {
 		if len(rest) < sumSize {
 			bad = true
