@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -18,22 +19,78 @@ const administratorRole = "platform-admin"
 const (
 	// administratorsAsked bounds how many other administrators are checked until one is found who is active.
 	administratorsAsked = 32
-	// goingFor is how long a user whose end was allowed counts as gone: the next check may not see that end yet.
-	goingFor = 10 * time.Second
+	// EndsFor is how long an end that was allowed counts: the next check may not see it yet, since kube-apiserver asks other webhooks, too,
+	// and waits for them as long as this.
+	EndsFor = 10 * time.Second
 )
 
 // administrator is a user who is bound to the role, with the binding.
 type administrator struct{ binding, user string }
 
-// going has the ends of administrators that were allowed a moment ago. Of two writes that each end one of the last two at the same time,
-// one is refused.
-type going struct {
-	mu    sync.Mutex
-	until map[goingKey]time.Time
+// Ends has the ends of administrators that were allowed a moment ago. Of two writes that each end one of the last two at the same time,
+// one is refused: so all replicas of the webhooks share it, whom nobody tells what became of a write.
+type Ends interface {
+	// Add calls allowed with the ends that count, and has further ones count for EndsFor if it returns nil. If another end was added
+	// meanwhile, it is called again. Its error is returned. Without further ones, nothing is written.
+	Add(ctx context.Context, ends []string, allowed func(counts map[string]bool) error) error
 }
 
-// goingKey is a user or a binding.
-type goingKey struct{ resource, name string }
+// ownEnds are those of a process that is alone.
+type ownEnds struct {
+	mu    sync.Mutex
+	notes map[*endNote]bool
+}
+
+type endNote struct {
+	ends  []string
+	until time.Time
+}
+
+// add is Ends.Add for a process that sends the writes itself, and so knows what becomes of them: the further ends count no longer than ctx,
+// unless stays was called.
+func (o *ownEnds) add(ctx context.Context, ends []string, allowed func(counts map[string]bool) error) (stays func() bool, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now, counts := time.Now(), map[string]bool{}
+	for n := range o.notes {
+		if !now.Before(n.until) {
+			delete(o.notes, n)
+			continue
+		}
+		for _, end := range n.ends {
+			counts[end] = true
+		}
+	}
+	if err := allowed(counts); err != nil || len(ends) == 0 {
+		return nil, err
+	}
+	if o.notes == nil {
+		o.notes = map[*endNote]bool{}
+	}
+	n := &endNote{ends, now.Add(EndsFor)}
+	o.notes[n] = true
+	return context.AfterFunc(ctx, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.notes, n)
+	}), nil
+}
+
+// Made says that a write was made that Check allowed: if it ends an administrator, that counts for a while. The end that a write would have
+// been that was refused, or was not sent, counts no longer than the context of Check.
+func (w *Write) Made() {
+	if w.WhenMade != nil {
+		w.WhenMade()
+	}
+}
+
+// mayEndAdministrator has Check ask at its end, when nothing else refuses the write, whether an administrator remains after it: an end that
+// is noted and then refused would have the next one refused, too. What is checked as a deletion ends no less than a change does.
+func (q *escalationCheck) mayEndAdministrator() {
+	if q.ending == nil {
+		q.ending = q
+	}
+}
 
 // keepsAdministrator refuses a write after which no active user is bound to the role that administers the platform. Groups do not count:
 // an identity provider may decide who is in them. The caller has to give the role to another user first.
@@ -53,20 +110,27 @@ func (q *escalationCheck) keepsAdministrator() error {
 	if len(goes) == 0 {
 		return nil
 	}
-	q.guard.going.mu.Lock()
-	defer q.guard.going.mu.Unlock()
-	last, err := q.hasActive(goes, false)
-	if err != nil || !last {
+	if last, err := q.hasActive(goes, nil); err != nil || !last {
 		return err
 	}
-	if remains, err := q.hasActive(stays, true); err != nil {
-		return err
-	} else if !remains {
+	var ends []string
+	if !q.DryRun {
+		ends = q.endsOf(goes)
+	}
+	allowed := func(counts map[string]bool) error {
+		remains, err := q.hasActive(stays, counts)
+		if err != nil || remains {
+			return err
+		}
 		return apierrors.NewConflict(q.GVR.GroupResource(), q.Name,
 			fmt.Errorf("no user who can log in would be left with the role %s: give it to another user first", administratorRole))
 	}
-	q.guard.going.note(goingKey{q.GVR.Resource, q.Name})
-	return nil
+	if q.guard.Ends != nil {
+		return q.guard.Ends.Add(q.ctx, ends, allowed)
+	}
+	var err error
+	q.WhenMade, err = q.guard.own.add(q.ctx, ends, allowed)
+	return err
 }
 
 // ends reports whether the write ends what the user has by the binding.
@@ -86,11 +150,34 @@ func (q *escalationCheck) ends(a administrator) bool {
 	return false
 }
 
-// hasActive reports whether one of some administrators can log in. With others, those whose end was just allowed do not count.
-func (q *escalationCheck) hasActive(some []administrator, others bool) (bool, error) {
+// endsOf returns the ends that the write is: of a user, of a binding, or of what some users have by a binding that others stay in. The role
+// has none, because it is kept as long as anybody who has it is active.
+func (q *escalationCheck) endsOf(goes []administrator) (out []string) {
+	switch {
+	case q.GVR.Resource == "users":
+		return []string{endOfUser(q.Name)}
+	case q.GVR.Resource == "globalrolebindings" && q.Verb == "delete":
+		return []string{endOfBinding(q.Name)}
+	case q.GVR.Resource == "globalrolebindings":
+		for _, a := range goes {
+			out = append(out, a.end())
+		}
+	}
+	return out
+}
+
+func endOfUser(name string) string { return "users/" + name }
+
+func endOfBinding(name string) string { return "globalrolebindings/" + name }
+
+// end is that of what the user has by the binding alone.
+func (a administrator) end() string { return endOfBinding(a.binding) + "/" + a.user }
+
+// hasActive reports whether one of some administrators can log in. Those whose end counts do not.
+func (q *escalationCheck) hasActive(some []administrator, counts map[string]bool) (bool, error) {
 	asked := 0
 	for _, a := range some {
-		if others && (q.guard.going.has(goingKey{"users", a.user}) || q.guard.going.has(goingKey{"globalrolebindings", a.binding})) {
+		if counts[endOfUser(a.user)] || counts[endOfBinding(a.binding)] || counts[a.end()] {
 			continue
 		}
 		if asked++; asked > administratorsAsked {
@@ -106,21 +193,6 @@ func (q *escalationCheck) hasActive(some []administrator, others bool) (bool, er
 	}
 	return false, nil
 }
-
-func (g *going) note(key goingKey) {
-	now := time.Now()
-	for k, until := range g.until {
-		if now.After(until) {
-			delete(g.until, k)
-		}
-	}
-	if g.until == nil {
-		g.until = map[goingKey]time.Time{}
-	}
-	g.until[key] = now.Add(goingFor)
-}
-
-func (g *going) has(key goingKey) bool { return time.Now().Before(g.until[key]) }
 
 // Administers reports whether a stored user administers the platform by a stored binding: it is for implementations of Guard.Active that
 // read both. An object that is being deleted gives nothing.

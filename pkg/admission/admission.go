@@ -31,6 +31,10 @@ type Write struct {
 	// Object is the object after the write, Old the one before, in JSON; Object is nil for delete, Old for create. A deletion of a kind that
 	// is checked is refused without Old.
 	Object, Old []byte
+	// DryRun says that nothing will be stored.
+	DryRun bool
+	// WhenMade is set by Check where it has to be told that the write was made: see Made.
+	WhenMade func() bool
 }
 
 // Holdings has the rights that each user holds. rbac.Index is one.
@@ -69,8 +73,10 @@ type Guard struct {
 	// Active reports whether a user can log in and is bound to the role platform-admin by a GlobalRoleBinding (Administers), as far as is
 	// known now. Nil means that the last administrator is not protected.
 	Active func(ctx context.Context, binding, user string) (bool, error)
+	// Ends are shared by the webhooks, which do not send the writes. Nil is for a process that does, and calls Write.Made.
+	Ends Ends
 
-	going going
+	own ownEnds
 }
 
 // Guards reports whether writes of a kind are checked.
@@ -84,6 +90,17 @@ func (g *Guard) Check(ctx context.Context, w *Write) error {
 		return nil
 	}
 	q := &escalationCheck{guard: g, ctx: ctx, Write: w}
+	if err := q.check(k); err != nil || q.ending == nil {
+		return err
+	}
+	err := q.ending.keepsAdministrator()
+	w.WhenMade = q.ending.WhenMade
+	return err
+}
+
+// check is Check, but for the last administrator.
+func (q *escalationCheck) check(k *kind) error {
+	w := q.Write
 	if w.By == nil || w.By.GetName() == "" {
 		return q.refuse("its writer is not known")
 	}
@@ -119,6 +136,8 @@ type escalationCheck struct {
 	guard    *Guard
 	ctx      context.Context //nolint:containedctx // it lives for one call
 	now, old object
+	// ending is the check of the write as one that may end an administrator, nil for none.
+	ending *escalationCheck
 }
 
 // updates reports whether there was an object before.

@@ -20,9 +20,7 @@ const systemPrefix = "system:"
 // binding checks a binding by the rights that the role gives to its new subjects.
 func (q *escalationCheck) binding(scope request.Scope) error {
 	if scope == request.Global && q.updates() {
-		if err := q.keepsAdministrator(); err != nil {
-			return err
-		}
+		q.mayEndAdministrator()
 	}
 	at := q.now.scopeOf(scope, q.Namespace)
 	same := q.updates() && at == q.old.scopeOf(scope, q.Namespace) && q.now.RoleRef == q.old.RoleRef

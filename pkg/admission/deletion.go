@@ -40,7 +40,8 @@ func (q deletionCheck) deletion(check func(deletionCheck) error) error {
 		return q.refuse("what is to be deleted is not known")
 	}
 	if slices.Contains(controllers, q.By.GetName()) {
-		return q.keepsAdministrator()
+		q.mayEndAdministrator()
+		return nil
 	}
 	return check(q)
 }
@@ -50,21 +51,23 @@ func (q deletionCheck) deleteUser() error {
 	if q.By.GetName() == q.Name {
 		return q.refuse("users can't delete their own account")
 	}
-	if err := q.keepsAdministrator(); err != nil {
-		return err
-	}
+	q.mayEndAdministrator()
 	if err := q.outranks(); err != nil {
 		return err
 	}
 	return q.unnamed(q.old.Spec.Groups)
 }
 
+// deleteGlobalRoleBinding has only the last administrator checked: it takes rights away.
+func (q deletionCheck) deleteGlobalRoleBinding() error {
+	q.mayEndAdministrator()
+	return nil
+}
+
 // deleteRole checks the role that comes back: a built-in role is created again by its pattern, for its subjects, even if rules had been
 // removed from it.
 func (q deletionCheck) deleteRole(scope request.Scope) error {
-	if err := q.keepsAdministrator(); err != nil {
-		return err
-	}
+	q.mayEndAdministrator()
 	at := q.old.scopeOf(scope, q.Namespace)
 	again := q.guard.Known.patternRules(authz.RoleRef{Scope: scope, Namespace: q.Namespace, Name: q.Name}, at)
 	if _, conditional := q.old.Metadata.Annotations[iamv1beta1.AnnotationCELCondition]; !conditional {
@@ -137,7 +140,9 @@ func (q *escalationCheck) ownersChange() error {
 	if k := kindOf(q.GVR.GroupResource()); k != nil && k.remove != nil && q.updates() {
 		asDeletion, w := *q, *q.Write
 		w.Verb, asDeletion.Write = "delete", &w
-		return k.remove(deletionCheck{&asDeletion})
+		err := k.remove(deletionCheck{&asDeletion})
+		q.ending = asDeletion.ending
+		return err
 	}
 	return nil
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +17,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/authz"
 )
 
 // end makes a deletion of an object as a user, with its name only in the object, as in a collection.
@@ -97,6 +101,14 @@ func TestAnOwnerIsForWhoMayDelete(t *testing.T) { // S72
 }
 
 const adminsRole = `"roleRef":{"kind":"GlobalRole","name":"platform-admin"}`
+
+// shared are the Ends of two replicas.
+type shared struct{ ownEnds }
+
+func (s *shared) Add(ctx context.Context, ends []string, allowed func(map[string]bool) error) error {
+	_, err := s.add(context.WithoutCancel(ctx), ends, allowed)
+	return err
+}
 
 func bindingOf(name string, users ...string) string {
 	subjects := ""
@@ -206,9 +218,115 @@ func TestTheLastAdministratorStays(t *testing.T) { // S72
 		if err := check(t, g, "root", deeds["TheUser"]); err != nil {
 			t.Error(err)
 		}
-		second := deed{"delete", "globalrolebindings", "b2", "", bindingOf("b2", "adm2", "adm3")}
-		if err := check(t, g, "root", second); !apierrors.IsConflict(err) {
+		if err := check(t, g, "root", deed{"delete", "globalrolebindings", "b2", "", bindingOf("b2", "adm2", "adm3")}); !apierrors.IsConflict(err) {
 			t.Errorf("both are gone: %v", err)
+		}
+	})
+	second := deed{"delete", "globalrolebindings", "b2", "", bindingOf("b2", "adm2", "adm3")}
+	t.Run("OneThatIsRefused", func(t *testing.T) { // and what was only tried: the next one is no second
+		for name, first := range map[string]func(*Guard) error{
+			"ForWhatItLacks": func(g *Guard) error {
+				g.Holdings.(*world).bound["adm@on the platform"] = []authz.RoleRef{{Name: "c"}}
+				if err := check(t, g, "ann", deeds["TheUser"]); !apierrors.IsForbidden(err) {
+					return errors.Join(errors.New("ann holds less, and ends him"), err)
+				}
+				return nil
+			},
+			"ForItsOwners": func(g *Guard) error {
+				if err := check(t, g, "bob", deeds["TheOwnerOfTheUser"]); !apierrors.IsForbidden(err) {
+					return errors.Join(errors.New("bob may delete nobody, and ends him"), err)
+				}
+				return nil
+			},
+			"BecauseItIsADryRun": func(g *Guard) error {
+				return g.Check(t.Context(), &Write{
+					By: &user.DefaultInfo{Name: "root"}, Verb: "delete", GVR: schema.GroupVersionResource{Group: "iam.kubesphere.io", Resource: "users"},
+					Name: "adm", Old: []byte(`{"metadata":{"name":"adm"}}`), DryRun: true,
+				})
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				g := guard(t, "adm", "adm2")
+				if err := first(g); err != nil {
+					t.Fatal(err)
+				}
+				if err := check(t, g, "root", second); err != nil {
+					t.Errorf("one of two is ended: %v", err)
+				}
+			})
+		}
+	})
+	t.Run("ADryRunOfTheLast", func(t *testing.T) {
+		g := guard(t, "adm", "adm2")
+		if err := check(t, g, "root", deeds["TheUser"]); err != nil {
+			t.Fatal(err)
+		}
+		w := &Write{By: &user.DefaultInfo{Name: "root"}, Verb: "delete", GVR: schema.GroupVersionResource{Group: "iam.kubesphere.io",
+			Resource: "globalrolebindings"}, Name: "b2", Old: []byte(second.old), DryRun: true}
+		if err := g.Check(t.Context(), w); !apierrors.IsConflict(err) {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("WhatWasNotMade", func(t *testing.T) { // after the request that asked for it, the next one is no second; after one that was made, it is
+		for _, made := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				g := guard(t, "adm", "adm2")
+				ctx, end := context.WithCancel(t.Context())
+				first := &Write{By: &user.DefaultInfo{Name: "root"}, Verb: "delete", GVR: schema.GroupVersionResource{Group: "iam.kubesphere.io",
+					Resource: "users"}, Name: "adm", Old: []byte(`{"metadata":{"name":"adm"}}`)}
+				if err := g.Check(ctx, first); err != nil {
+					t.Fatal(err)
+				}
+				if err := check(t, g, "root", second); !apierrors.IsConflict(err) {
+					t.Errorf("while the first one is under way: %v", err)
+				}
+				if made {
+					first.Made()
+				}
+				end()
+				synctest.Wait()
+				if err := check(t, g, "root", second); (err != nil) != made {
+					t.Errorf("made: %t, and the next one: %v", made, err)
+				}
+				time.Sleep(EndsFor) // of the bubble
+				if err := check(t, g, "root", second); err != nil {
+					t.Errorf("after a while: %v", err)
+				}
+			})
+		}
+	})
+	t.Run("WhoStaysInTheBinding", func(t *testing.T) { // is not gone with who was removed from it
+		g := guard(t, "adm", "adm2", "adm3")
+		removed := deed{"update", "globalrolebindings", "b2", bindingOf("b2", "adm3"), bindingOf("b2", "adm2", "adm3")}
+		if err := check(t, g, "root", removed); err != nil {
+			t.Fatal(err)
+		}
+		if err := check(t, g, "root", deeds["TheUser"]); err != nil {
+			t.Errorf("adm3 remains: %v", err)
+		}
+		rest := deed{"delete", "globalrolebindings", "b2", "", bindingOf("b2", "adm3")}
+		if err := check(t, g, "root", rest); !apierrors.IsConflict(err) {
+			t.Errorf("nobody remains: %v", err)
+		}
+	})
+	t.Run("TwoAtOnce", func(t *testing.T) { // neither is known when the other is checked; at one replica, and at two
+		for _, replicas := range []int{1, 2} {
+			guards := []*Guard{guard(t, "adm", "adm2"), guard(t, "adm", "adm2")}
+			if replicas == 1 {
+				guards[1] = guards[0]
+			} else {
+				both := &shared{}
+				guards[0].Ends, guards[1].Ends = both, both
+			}
+			errs := make([]error, 2)
+			var both sync.WaitGroup
+			for i, d := range []deed{deeds["TheUser"], second} {
+				both.Go(func() { errs[i] = check(t, guards[i], "root", d) })
+			}
+			both.Wait()
+			if (errs[0] == nil) == (errs[1] == nil) || !apierrors.IsConflict(errors.Join(errs...)) {
+				t.Errorf("%d replicas: %v", replicas, errs)
+			}
 		}
 	})
 	t.Run("AnythingElseOfThem", func(t *testing.T) {

@@ -34,7 +34,7 @@ func kinds() []kind {
 		role("workspaceroles", request.Workspace),
 		role("clusterroles", request.Cluster),
 		role("roles", request.Namespace),
-		{iam, "globalrolebindings", binding(request.Global), deletionCheck.keepsAdministrator},
+		{iam, "globalrolebindings", binding(request.Global), deletionCheck.deleteGlobalRoleBinding},
 		{iam, "workspacerolebindings", binding(request.Workspace), nil},
 		{iam, "clusterrolebindings", binding(request.Cluster), nil},
 		{iam, "rolebindings", binding(request.Namespace), nil},

@@ -25,9 +25,7 @@ func (q *escalationCheck) role(scope request.Scope) error {
 		return err
 	}
 	if scope == request.Global && q.old.grantsAll() && !q.now.grantsAll() {
-		if err := q.keepsAdministrator(); err != nil {
-			return err
-		}
+		q.mayEndAdministrator()
 	}
 	at := q.now.scopeOf(scope, q.Namespace)
 	whole := !q.updates() || at != q.old.scopeOf(scope, q.Namespace) || wider(&q.now, &q.old)

@@ -18,9 +18,7 @@ import (
 // address or a link of the writer's choice.
 func (q *escalationCheck) user() error {
 	if disabled := string(iamv1beta1.UserDisabled); q.updates() && q.now.Status.State == disabled && q.old.Status.State != disabled {
-		if err := q.keepsAdministrator(); err != nil {
-			return err
-		}
+		q.mayEndAdministrator()
 	}
 	before := q.old.Metadata.Annotations[iamv1beta1.AnnotationGlobalRole]
 	if role := q.now.Metadata.Annotations[iamv1beta1.AnnotationGlobalRole]; role != "" && role != before {

@@ -39,7 +39,7 @@ func (j *escalationWebhook) Handle(ctx context.Context, req webhook.Request) web
 	w := &admission.Write{
 		By: writer(req.UserInfo), Verb: strings.ToLower(string(req.Operation)), Namespace: req.Namespace, Name: req.Name,
 		GVR:    schema.GroupVersionResource{Group: req.Resource.Group, Version: req.Resource.Version, Resource: req.Resource.Resource},
-		Object: req.Object.Raw, Old: req.OldObject.Raw,
+		Object: req.Object.Raw, Old: req.OldObject.Raw, DryRun: req.DryRun != nil && *req.DryRun,
 	}
 	return answer(j.guard.Check(ctx, w))
 }

@@ -80,7 +80,7 @@ func fixed() []entry {
 	users := rule(iam, []string{"users"}, create, update)
 	return []entry{
 		{
-			name: "guard.kapis.dev", path: pathGuard, policy: admissionv1.Fail,
+			name: "guard.kapis.dev", path: pathGuard, policy: admissionv1.Fail, reserves: true,
 			conditions: []admissionv1.MatchCondition{notSelf(), notSuperuser(), notAtTheEndOfANamespace()},
 			rules: []admissionv1.RuleWithOperations{
 				rule(iam, admission.Resources(iam), create, update, remove),

@@ -144,6 +144,7 @@ func (h *webhooks) handlers(mgr manager.Manager) map[string]webhook.Handler {
 	guard := &escalationWebhook{ready: h.ready, guard: &admission.Guard{
 		Holdings: h.index, Known: h.known, Host: h.host, Named: names.Has, NamedGroup: names.HasGroup, Native: asked.may,
 		Active:  administrators{live}.active,
+		Ends:    &administratorEnds{live: live, client: cached, now: time.Now},
 		InStore: func(ctx context.Context, name string) (string, error) { return workspace.InStore(ctx, live, name) },
 	}}
 	return map[string]webhook.Handler{

@@ -134,7 +134,12 @@ func (o *writeRequest) deleteOptions() (*metav1.DeleteOptions, error) {
 	if err != nil {
 		return nil, err
 	}
-	return web.DeleteOptions(o.in, []byte(text))
+	options, err := web.DeleteOptions(o.in, []byte(text))
+	if err != nil {
+		return nil, err
+	}
+	o.dryRun = len(options.DryRun) > 0
+	return options, nil
 }
 
 func encode(options *metav1.DeleteOptions) (string, error) {

@@ -53,7 +53,26 @@ func (o *writeRequest) checkWrite(object string, old *state) error {
 	if !o.grants() {
 		return nil
 	}
-	return o.Guard.Check(ctx, w)
+	return o.check(w)
+}
+
+// check makes the escalation check of a write, and remembers the write until it is known whether it was made.
+func (o *writeRequest) check(w *admission.Write) error {
+	w.DryRun = o.dryRun || o.in.URL.Query().Has("dryRun")
+	o.checked = append(o.checked, w)
+	return o.Guard.Check(o.in.Context(), w)
+}
+
+// made tells the check that kube-apiserver has done what it allowed.
+func (o *writeRequest) made(out any) {
+	if a, ok := out.(*answer); !ok || a.StatusCode >= http.StatusMultipleChoices {
+		return
+	}
+	for _, w := range o.checked {
+		if !w.DryRun {
+			w.Made()
+		}
+	}
 }
 
 // checkSent refuses an update that sends a credential elsewhere. ks-controller-manager's webhook refuses it too, where it is
@@ -79,9 +98,8 @@ func (o *writeRequest) checkDeletion(old *state) error {
 }
 
 func (o *writeRequest) checkDeletionOf(old []byte) error {
-	ctx := o.in.Context()
-	return o.Guard.Check(ctx, &admission.Write{
-		By: request.UserFrom(ctx), Verb: "delete", GVR: o.kind.GVR, Namespace: o.info.Namespace, Name: o.info.Name, Old: old,
+	return o.check(&admission.Write{
+		By: request.UserFrom(o.in.Context()), Verb: "delete", GVR: o.kind.GVR, Namespace: o.info.Namespace, Name: o.info.Name, Old: old,
 	})
 }
 

@@ -24,12 +24,15 @@ type strict struct {
 	before func()
 	// refuses is a verb that it refuses.
 	refuses string
+	// made counts the writes that it was told were made.
+	made int
 }
 
 func (s *strict) Guards(gr schema.GroupResource) bool { return gr.Resource == "workspaces" }
 
 func (s *strict) Check(_ context.Context, w *admission.Write) error {
 	s.asked = append(s.asked, *w)
+	w.WhenMade = func() bool { s.made++; return true }
 	if s.before != nil {
 		s.before()
 	}
@@ -212,4 +215,57 @@ func TestADeletionIsCheckedAgainstWhatIsThere(t *testing.T) { // S72
 	}
 	list = "[]"
 	deletion(roles, http.StatusBadGateway, 0, 1)
+}
+
+// The guard counts the end of an administrator for a while if it was made: not one that kube-apiserver refused, or made as a dry run.
+func TestTheGuardIsToldWhatWasMade(t *testing.T) { // S72
+	for name, c := range map[string]struct {
+		method, path, body string
+		code               int
+		made               int
+	}{
+		"Deleted":                    {http.MethodDelete, roles + "/r", "", http.StatusOK, 1},
+		"DeletedAllThatMatch":        {http.MethodDelete, roles + "?labelSelector=a%3Db", "", http.StatusOK, 2},
+		"Replaced":                   {http.MethodPut, roles + "/r", goodRole, http.StatusOK, 1},
+		"Patched":                    {http.MethodPatch, roles + "/r", `{"rules":[]}`, http.StatusOK, 1},
+		"DeletionRefused":            {http.MethodDelete, roles + "/r", "", http.StatusForbidden, 0},
+		"DeletionOfMatchesRefused":   {http.MethodDelete, roles + "?labelSelector=a%3Db", "", http.StatusForbidden, 0},
+		"ReplacementRefused":         {http.MethodPut, roles + "/r", goodRole, http.StatusForbidden, 0},
+		"DeletionWhileItChanges":     {http.MethodDelete, roles + "/r", "", http.StatusConflict, 0},
+		"DeletionTried":              {http.MethodDelete, roles + "/r?dryRun=All", "", http.StatusOK, 0},
+		"DeletionTriedByItsBody":     {http.MethodDelete, roles + "/r", `{"kind":"DeleteOptions","apiVersion":"v1","dryRun":["All"]}`, http.StatusOK, 0},
+		"ReplacementTried":           {http.MethodPut, roles + "/r?dryRun=All", goodRole, http.StatusOK, 0},
+		"PatchTried":                 {http.MethodPatch, roles + "/r?dryRun=All", `{"rules":[]}`, http.StatusOK, 0},
+		"DeletionOfWhatMatchesTried": {http.MethodDelete, roles + "?labelSelector=a%3Db&dryRun=All", "", http.StatusOK, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, g := newGuardedWorld(t)
+			inner := w.answer
+			w.answer = func(s seen) (int, string) {
+				if s.method == http.MethodGet && strings.HasSuffix(s.path, "/workspaces") {
+					return http.StatusOK, `{"kind":"WorkspaceList","items":[` + roleNow + `,` + roleNow + `]}`
+				}
+				if code, body := inner(s); s.method == http.MethodGet || strings.Contains(s.query, "dryRun=All") {
+					return code, body
+				}
+				if c.code >= http.StatusBadRequest {
+					return c.code, `{"kind":"Status","status":"Failure","code":` + strconv.Itoa(c.code) + `}`
+				}
+				return c.code, goodRole
+			}
+			contentType := typeJSON
+			if c.method == http.MethodPatch {
+				contentType = typeMergePatch
+			}
+			rec := w.do(t, c.method, c.path, c.body, "Content-Type: "+contentType)
+			if rec.Code != c.code || g.made != c.made || len(g.asked) == 0 {
+				t.Errorf("%d %s: of %d that were checked %d were made, want %d", rec.Code, rec.Body, len(g.asked), g.made, c.made)
+			}
+			for _, one := range g.asked {
+				if tried := strings.HasSuffix(name, "Tried") || strings.HasSuffix(name, "TriedByItsBody"); one.DryRun != tried {
+					t.Errorf("a dry run: %t", one.DryRun)
+				}
+			}
+		})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"kapis.dev/ks-apiserver/pkg/admission"
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic/read"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
@@ -93,6 +94,9 @@ type writeRequest struct {
 	// workspace is the one whose label the object itself must carry; empty where the path names none, and where it is the namespace
 	// that belongs to the workspace.
 	workspace string
+	// checked are the writes of which the escalation check was made, and dryRun says that the body of a deletion asks for a dry run.
+	checked []*admission.Write
+	dryRun  bool
 }
 
 // Write answers a write of an object, or of a sub-resource. A route of a group that has bodies of its own passes the others to it.
@@ -106,6 +110,15 @@ func (h *Handler) write(r *restful.Request) (any, error) {
 	if o.info.Subresource == "" && !slices.Contains(o.kind.Verbs, o.info.Verb) {
 		return nil, apierrors.NewMethodNotSupported(o.kind.GVR.GroupResource(), o.info.Verb)
 	}
+	out, err := o.do()
+	if err == nil {
+		o.made(out)
+	}
+	return out, err
+}
+
+// do makes the write.
+func (o *writeRequest) do() (any, error) {
 	switch o.info.Verb {
 	case "create":
 		return o.create()

@@ -81,6 +81,8 @@ type world struct {
 	// forbidden is what the guard refuses to write: "create globalrolebindings bob-boss". guarded is what it was asked.
 	forbidden map[string]bool
 	guarded   []string
+	// told is what the guard was told was made.
+	told []string
 	// waited is what the routes waited for in the caches.
 	waited []string
 }
@@ -168,6 +170,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) Check(_ context.Context, x *admission.Write) error {
 	what := x.Verb + " " + x.GVR.Resource + " " + x.Name
 	w.guarded = append(w.guarded, what)
+	x.WhenMade = func() bool { w.told = append(w.told, what); return true }
 	if x.By == nil || x.GVR.Group != wire.Group || (x.Object == nil) != (x.Verb == "delete") || (x.Old == nil) != (x.Verb == "create") &&
 		x.GVR.Resource != "users" {
 		w.t.Errorf("the guard is asked about %+v", x)

@@ -3,6 +3,7 @@ package iam_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -343,10 +344,21 @@ func TestTheGuardSaysWhoStays(t *testing.T) { // S72
 				t.Errorf("%q", got)
 			}
 			w.forbidden = nil
-			w.want(200, as("second"), c.method, "/users/admin", c.body)
+			if w.want(200, as("second"), c.method, "/users/admin?dryRun=All", c.body); len(w.told) != 0 {
+				t.Errorf("a dry run made %q", w.told)
+			}
+			if w.want(200, as("second"), c.method, "/users/admin", c.body); !slices.Contains(w.told, c.refused) {
+				t.Errorf("the guard was told of %q", w.told)
+			}
 		})
 	}
 	w := staffed(t)
+	w.h.Rights = all{w.h.Rights}
+	w.fails["DELETE "+iamPath+"users/admin"] = []int{http.StatusForbidden}
+	if w.want(403, as("second"), http.MethodDelete, "/users/admin", ""); len(w.changes()) != 1 || len(w.told) != 0 {
+		t.Errorf("kube-apiserver refuses %q, and the guard is told of %q", w.changes(), w.told)
+	}
+	w = staffed(t)
 	w.want(405, as("second"), http.MethodDelete, "/users", "")
 	w.want(405, as("second"), http.MethodPatch, "/users/admin/status", `{"status":{"state":"Disabled"}}`)
 	w.want(405, as("second"), http.MethodPut, "/users/admin/status", stored("admin"))

@@ -134,11 +134,17 @@ func (c *Change) Without(ctx context.Context, binding string) (Step, error) {
 // Check makes the escalation check of every write.
 func (b *Service) Check(ctx context.Context, c *Change) error {
 	for i := range c.Steps {
-		if err := b.Guard.Check(ctx, &c.Steps[i].Write); err != nil {
+		if err := b.CheckStep(ctx, c, &c.Steps[i]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// CheckStep makes the escalation check of one write.
+func (b *Service) CheckStep(ctx context.Context, c *Change, s *Step) error {
+	s.Write.DryRun = len(c.Query["dryRun"]) > 0
+	return b.Guard.Check(ctx, &s.Write)
 }
 
 // Apply sends the writes, and waits until this replica's caches have them, so that the next request sees them.
@@ -157,6 +163,9 @@ func (b *Service) Write(ctx context.Context, c *Change, s *Step) error {
 	out, err := b.send(ctx, c, s)
 	if err != nil {
 		return err
+	}
+	if !s.Write.DryRun {
+		s.Write.Made()
 	}
 	if v := rawjson.GetText(string(out), "metadata", "resourceVersion"); v != "" {
 		c.version = v
@@ -221,7 +230,7 @@ func (b *Service) send(ctx context.Context, c *Change, s *Step) ([]byte, error) 
 		if *s, err = c.Without(ctx, out.String()); err != nil {
 			return nil, err
 		}
-		if err := b.Guard.Check(ctx, &s.Write); err != nil {
+		if err := b.CheckStep(ctx, c, s); err != nil {
 			return nil, err
 		}
 	}

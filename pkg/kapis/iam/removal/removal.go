@@ -331,7 +331,7 @@ func (m *removal) check(ctx context.Context, changes []*binding.Change, so *Remo
 			s := &c.Steps[i]
 			if _, err := c.Permit(ctx, s); err != nil {
 				refused.Add(n, s.Name(), err)
-			} else if err := m.Bindings.Guard.Check(ctx, &s.Write); err != nil {
+			} else if err := m.Bindings.CheckStep(ctx, c, s); err != nil {
 				refused.Add(n, s.Name(), err)
 			}
 			n++

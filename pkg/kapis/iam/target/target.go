@@ -78,9 +78,11 @@ func LoggedIn(u *iam.User) user.Info {
 	return &user.DefaultInfo{Name: u.Name, UID: u.UID, Groups: append([]string{user.AllAuthenticated}, u.Groups...)}
 }
 
-// CheckWrite makes the escalation check of a write of a User: object is what it will be, nil for a deletion, and old what it is.
-func (t *Users) CheckWrite(ctx context.Context, verb, name string, object, old []byte) error {
-	return t.Guard.Check(ctx, &admission.Write{
+// CheckWrite makes the escalation check of a write of a User: object is what it will be, nil for a deletion, and old what it is. The caller
+// says by the write when it was made.
+func (t *Users) CheckWrite(ctx context.Context, verb, name string, object, old []byte) (*admission.Write, error) {
+	w := &admission.Write{
 		By: request.UserFrom(ctx), Verb: verb, GVR: wire.Resource("users"), Name: name, Object: object, Old: old,
-	})
+	}
+	return w, t.Guard.Check(ctx, w)
 }

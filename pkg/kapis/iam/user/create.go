@@ -70,7 +70,7 @@ func (h *Handler) createWithRole(r *restful.Request, u *unstructured.Unstructure
 	if err != nil {
 		return nil, fmt.Errorf("create a user: %w", err)
 	}
-	if err := h.Target.CheckWrite(ctx, "create", u.GetName(), body, nil); err != nil {
+	if _, err := h.Target.CheckWrite(ctx, "create", u.GetName(), body, nil); err != nil {
 		return nil, err
 	}
 	made, err := h.AsCaller.Do(ctx, caller.Order{Method: http.MethodPost, Path: usersPath, Query: query, Body: body, For: r.Request})

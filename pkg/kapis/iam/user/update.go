@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kapis.dev/ks-apiserver/pkg/admission"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/iam"
@@ -101,6 +102,7 @@ func (h *Handler) change(r *restful.Request, e *edit) (any, error) {
 		next       *unstructured.Unstructured
 		role       string
 		roleChange *binding.Change
+		checked    *admission.Write
 	)
 	read := func(ctx context.Context) (*unstructured.Unstructured, error) {
 		var err error
@@ -122,7 +124,7 @@ func (h *Handler) change(r *restful.Request, e *edit) (any, error) {
 		if err != nil {
 			return redaction.Raw{}, fmt.Errorf("change a user: %w", err)
 		}
-		if err := h.Target.CheckWrite(ctx, "update", e.user.Name, raw, []byte(old.Unredacted())); err != nil {
+		if checked, err = h.Target.CheckWrite(ctx, "update", e.user.Name, raw, []byte(old.Unredacted())); err != nil {
 			return redaction.Raw{}, err
 		}
 		if roleChange, err = h.planRole(ctx, e.user.Name, role, e.query); err != nil {
@@ -137,6 +139,9 @@ func (h *Handler) change(r *restful.Request, e *edit) (any, error) {
 	}
 	if out, err = h.writeState(ctx, e, next, out); err != nil {
 		return nil, fmt.Errorf("the user was written, but not the state: %w", err)
+	}
+	if len(e.query["dryRun"]) == 0 {
+		checked.Made()
 	}
 	if err := h.Bindings.Apply(ctx, roleChange); err != nil {
 		return nil, fmt.Errorf("the user was written, but not given the role: %w", err)
@@ -308,7 +313,8 @@ func (h *Handler) deleteUser(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("delete a user: %w", err)
 	}
-	if err := h.Target.CheckWrite(ctx, "delete", e.user.Name, nil, old); err != nil {
+	checked, err := h.Target.CheckWrite(ctx, "delete", e.user.Name, nil, old)
+	if err != nil {
 		return nil, err
 	}
 	if options.Preconditions == nil {
@@ -321,6 +327,9 @@ func (h *Handler) deleteUser(r *restful.Request) (any, error) {
 	order.Implied = true
 	if _, err := h.AsCaller.Do(ctx, order); err != nil {
 		return nil, err
+	}
+	if len(options.DryRun) == 0 {
+		checked.Made()
 	}
 	return wire.Success(), nil
 }
