@@ -2,7 +2,6 @@ package admission
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -24,9 +23,15 @@ func (q *escalationCheck) binding(scope request.Scope) error {
 	}
 	at := q.now.scopeOf(scope, q.Namespace)
 	same := q.updates() && at == q.old.scopeOf(scope, q.Namespace) && q.now.RoleRef == q.old.RoleRef
+	had := map[rbacv1.Subject]bool{}
+	if same {
+		for _, s := range q.old.Subjects {
+			had[s] = true
+		}
+	}
 	subjects, system := 0, false
 	for _, s := range q.now.Subjects {
-		if same && slices.Contains(q.old.Subjects, s) {
+		if had[s] {
 			continue
 		}
 		subjects++

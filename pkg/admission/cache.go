@@ -239,8 +239,10 @@ func (s bindingSink) Set(o *store.Object) {
 		}
 	}
 	g := grant{key, v.scopeOf(s.scope, o.Namespace), authz.RoleRef{Scope: s.scope, Namespace: o.Namespace, Name: v.RoleRef.Name}}
+	named := map[string]bool{} // not sought in the list: a binding has up to some ten thousand subjects, and every check waits meanwhile
 	for _, subject := range v.Subjects {
-		if subject.Kind == rbacv1.GroupKind && !slices.Contains(s.bound[key], subject.Name) {
+		if subject.Kind == rbacv1.GroupKind && !named[subject.Name] {
+			named[subject.Name] = true
 			s.grants[subject.Name] = append(s.grants[subject.Name], g)
 			s.bound[key] = append(s.bound[key], subject.Name)
 		}

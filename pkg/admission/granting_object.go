@@ -3,7 +3,6 @@ package admission
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -173,9 +172,13 @@ func few(list []string) string {
 
 // addedNames returns the elements of list that before does not have.
 func addedNames(list, before []string) []string {
+	had := make(map[string]bool, len(before))
+	for _, s := range before {
+		had[s] = true
+	}
 	var out []string
 	for _, s := range list {
-		if !slices.Contains(before, s) {
+		if !had[s] {
 			out = append(out, s)
 		}
 	}

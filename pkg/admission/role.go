@@ -2,6 +2,7 @@ package admission
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -102,14 +103,31 @@ func (o *object) grantsAll() bool {
 	})
 }
 
-// words refuses new rules with invalid words (S63). One that exists already gives nothing, and may stay while something else is changed.
+// mostWords is how many words the rules of one object may have. Controllers and decisions compare rules with rules: what one role may cost
+// them grows faster than it does.
+const mostWords = 1 << 14
+
+// words refuses new rules with invalid words (S63), and too many words. Rules that exist already may stay while something else is changed,
+// but those with invalid words give nothing.
 func (q *escalationCheck) words(now, old []rbacv1.PolicyRule) error {
+	if n := countWords(now); n > mostWords && n > countWords(old) {
+		return q.refuse(fmt.Sprintf("its rules have %d verbs, groups, resources, names and paths, %d at most are allowed: make several roles",
+			n, mostWords))
+	}
 	for _, r := range added(now, old) {
 		if err := iamv1beta1.WrongWord(&r); err != nil {
 			return q.refuse("no rule can say this: " + err.Error())
 		}
 	}
 	return nil
+}
+
+func countWords(rules []rbacv1.PolicyRule) (n int) {
+	for i := range rules {
+		r := &rules[i]
+		n += 1 + len(r.Verbs) + len(r.APIGroups) + len(r.Resources) + len(r.ResourceNames) + len(r.NonResourceURLs)
+	}
+	return n
 }
 
 // roleTemplate checks a template as a role of the platform, because roles at any scope can take it, by its labels.

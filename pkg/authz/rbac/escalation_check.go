@@ -17,6 +17,8 @@ import (
 const (
 	coverSteps   = 1 << 18
 	coverMissing = 64
+	// namesInAStep is with how many names of a rule one is compared in a step.
+	namesInAStep = 16
 )
 
 // Missing returns the rules, or the parts of them, that u does not hold at a scope and therefore can't give away there; nil if u holds
@@ -124,16 +126,19 @@ func (l *link) content() *content {
 }
 
 func (s *rules) everything() bool {
-	return slices.ContainsFunc(s.grants[target{group: rbacv1.APIGroupAll, resource: rbacv1.ResourceAll}], func(g grant) bool {
-		return g.names == nil && g.verbs.mask == everyVerb
-	})
+	for g := range s.of(target{group: rbacv1.APIGroupAll, resource: rbacv1.ResourceAll}) {
+		if g.names == nil && g.verbs.mask == everyVerb {
+			return true
+		}
+	}
+	return false
 }
 
 // grants returns the grants that are for a target. They are valid until the next call.
 func (h *held) grants(t target) []*grant {
 	h.found = h.found[:0]
 	for _, c := range h.contents {
-		h.steps--
+		h.steps -= 1 + len(c.rules.wide)
 		for _, group := range [...]string{rbacv1.APIGroupAll, t.group} {
 			if group == t.group || c.rules.anyOf {
 				h.add(c.rules, target{group, t.resource, t.subresource})
@@ -148,14 +153,14 @@ func (h *held) grants(t target) []*grant {
 }
 
 func (h *held) add(s *rules, t target) {
-	for n := range s.grants[t] {
-		h.found = append(h.found, &s.grants[t][n])
+	for g := range s.of(t) {
+		h.found = append(h.found, g)
 	}
 }
 
 // missingResources appends what is not held of a rule for resources.
 func (h *held) missingResources(out []rbacv1.PolicyRule, rule *rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	if h.everything {
+	if h.everything || len(rule.Verbs) == 0 { // a rule for nothing takes no steps, however many names it has
 		return out
 	}
 	names := rule.ResourceNames
@@ -169,8 +174,12 @@ func (h *held) missingResources(out []rbacv1.PolicyRule, rule *rbacv1.PolicyRule
 				t = target{group: group, resource: resource} // it means nothing, and is covered by "*" alone
 			}
 			grants := h.grants(t)
+			steps := 1
+			for _, g := range grants {
+				steps += 1 + len(g.names)/namesInAStep
+			}
 			for _, name := range names {
-				verbs := h.missingVerbs(grants, rule.Verbs, group, resource, name)
+				verbs := h.missingVerbs(grants, steps, rule.Verbs, group, resource, name)
 				if h.steps < 0 || len(out) >= coverMissing {
 					return out
 				}
@@ -183,9 +192,9 @@ func (h *held) missingResources(out []rbacv1.PolicyRule, rule *rbacv1.PolicyRule
 	return out
 }
 
-func (h *held) missingVerbs(grants []*grant, verbs []string, group, resource, name string) (missing []string) {
+func (h *held) missingVerbs(grants []*grant, steps int, verbs []string, group, resource, name string) (missing []string) {
 	for _, verb := range verbs {
-		h.steps -= 1 + len(grants)
+		h.steps -= steps
 		if h.steps < 0 {
 			return append(missing, verb)
 		}

@@ -2,6 +2,7 @@ package rbac
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -25,21 +26,31 @@ func (v *verbs) list() []string {
 			}
 		}
 	}
-	for _, verb := range v.others {
-		if !slices.Contains(out, verb) {
-			out = append(out, verb)
-		}
-	}
-	return out
+	return append(out, v.others...)
 }
 
 // rule returns a grant as the rule that it is.
 func (g *grant) rule(t target) rbacv1.PolicyRule {
-	resource := t.resource
-	if t.subresource != "" {
-		resource += "/" + t.subresource
+	return rbacv1.PolicyRule{Verbs: g.verbs.list(), APIGroups: []string{t.group}, Resources: []string{t.word()}, ResourceNames: g.names}
+}
+
+// word returns the resource as a rule has it.
+func (t target) word() string {
+	if t.subresource == "" {
+		return t.resource
 	}
-	return rbacv1.PolicyRule{Verbs: g.verbs.list(), APIGroups: []string{t.group}, Resources: []string{resource}, ResourceNames: g.names}
+	return t.resource + "/" + t.subresource
+}
+
+// rule returns the rule that a wide grant was made of, with its lists in an order of their own.
+func (w *wideGrant) rule() rbacv1.PolicyRule {
+	resources := make([]string, 0, len(w.kinds))
+	for t := range w.kinds {
+		resources = append(resources, t.word())
+	}
+	slices.Sort(resources)
+	groups := slices.Sorted(maps.Keys(w.groups))
+	return rbacv1.PolicyRule{Verbs: w.verbs.list(), APIGroups: groups, Resources: resources, ResourceNames: w.names}
 }
 
 func (g *pathGrant) rule() rbacv1.PolicyRule {
@@ -60,11 +71,25 @@ func (s *rules) policy() []rbacv1.PolicyRule {
 	slices.SortFunc(targets, func(a, b target) int {
 		return cmp.Or(strings.Compare(a.group, b.group), strings.Compare(a.resource, b.resource), strings.Compare(a.subresource, b.subresource))
 	})
-	out := make([]rbacv1.PolicyRule, 0, len(targets)+len(s.paths))
+	out := make([]rbacv1.PolicyRule, 0, len(targets)+len(s.wide)+len(s.paths))
+	lists := map[*string][]string{} // all targets of a rule share one
 	for _, t := range targets {
 		for n := range s.grants[t] {
-			out = append(out, s.grants[t][n].rule(t))
+			g := &s.grants[t][n]
+			if len(g.verbs.others) == 0 {
+				out = append(out, g.rule(t))
+				continue
+			}
+			first := &g.verbs.others[0]
+			if lists[first] == nil {
+				lists[first] = g.verbs.list()
+			}
+			out = append(out, rbacv1.PolicyRule{Verbs: lists[first], APIGroups: []string{t.group}, Resources: []string{t.word()},
+				ResourceNames: g.names})
 		}
+	}
+	for n := range s.wide {
+		out = append(out, s.wide[n].rule())
 	}
 	for n := range s.paths {
 		out = append(out, s.paths[n].rule())
@@ -84,8 +109,7 @@ func (s *rules) match(r *request.Info, b uint16) *rbacv1.PolicyRule {
 		for _, t := range [...]target{
 			{group, rbacv1.ResourceAll, ""}, {group, rbacv1.ResourceAll, r.Subresource}, {group, r.Resource, r.Subresource},
 		} {
-			for n := range s.grants[t] {
-				g := &s.grants[t][n]
+			for g := range s.of(t) {
 				if g.verbs.has(r.Verb, b) && g.covers(r.Name) {
 					rule := g.rule(t)
 					return &rule

@@ -1,6 +1,7 @@
 package rbac
 
 import (
+	"iter"
 	"slices"
 	"strings"
 
@@ -59,7 +60,21 @@ func newVerbs(list []string) verbs {
 			v.others = append(v.others, s)
 		}
 	}
+	v.others = unique(v.others)
 	return v
+}
+
+// unique returns a list without what is in it twice, in its order.
+func unique(list []string) []string {
+	if len(list) < 2 {
+		return list
+	}
+	seen := make(map[string]bool, len(list))
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool {
+		was := seen[s]
+		seen[s] = true
+		return was
+	})
 }
 
 func (v *verbs) has(verb string, b uint16) bool {
@@ -84,6 +99,22 @@ type grant struct {
 	names []string // nil for any
 }
 
+// wideGrant is what a rule allows for so many groups and resources that a grant for each pair of them would be much larger than the rule:
+// of 5000 groups and 5000 resources, which are some 70 KB, there are 25 million.
+type wideGrant struct {
+	grant
+
+	groups map[string]bool
+	kinds  map[target]bool // without their groups
+}
+
+func (w *wideGrant) has(t target) bool {
+	return w.groups[t.group] && w.kinds[target{"", t.resource, t.subresource}]
+}
+
+// isWide reports whether a rule is a wideGrant. One of up to four groups, or of as many resources, never is.
+func isWide(groups, resources int) bool { return groups*resources > 4*(groups+resources)+16 }
+
 // pathGrant is what a rule allows for paths.
 type pathGrant struct {
 	verbs  verbs
@@ -95,6 +126,7 @@ type pathGrant struct {
 type rules struct {
 	verbs   verbs // of any rule for resources
 	grants  map[target][]grant
+	wide    []wideGrant
 	paths   []pathGrant
 	anyOf   bool  // some rule is for every group
 	anyKind bool  // some rule is for every resource, or for a sub-resource of every resource
@@ -125,30 +157,84 @@ func (s *rules) addResources(rule *rbacv1.PolicyRule) {
 			return
 		}
 	}
-	for _, group := range rule.APIGroups {
-		for _, resource := range rule.Resources {
-			t, ok := newTarget(group, resource)
-			if !ok {
-				continue
+	groups, resources := unique(rule.APIGroups), unique(rule.Resources)
+	if isWide(len(groups), len(resources)) {
+		s.addWide(g, groups, resources)
+		return
+	}
+	added := false
+	for _, group := range groups {
+		for _, resource := range resources {
+			if t, ok := newTarget(group, resource); ok {
+				s.note(t)
+				s.add(t, g)
+				added = true
 			}
-			s.add(t, g)
 		}
+	}
+	if added {
+		s.addVerbs(&g.verbs)
 	}
 }
 
-func (s *rules) add(t target, g grant) {
+func (s *rules) addWide(g grant, groups, resources []string) {
+	w := wideGrant{g, make(map[string]bool, len(groups)), make(map[target]bool, len(resources))}
+	for _, resource := range resources {
+		if t, ok := newTarget("", resource); ok {
+			w.kinds[t] = true
+			s.note(t)
+		}
+	}
+	if len(w.kinds) == 0 {
+		return
+	}
+	for _, group := range groups {
+		w.groups[group] = true
+		s.note(target{group: group})
+	}
+	s.addVerbs(&g.verbs)
+	s.wide = append(s.wide, w)
+}
+
+// note notes that some rule is for a group and a resource.
+func (s *rules) note(t target) {
 	s.anyOf = s.anyOf || t.group == rbacv1.APIGroupAll
 	s.anyKind = s.anyKind || t.resource == rbacv1.ResourceAll
-	s.verbs.mask |= g.verbs.mask
-	s.verbs.others = append(s.verbs.others, g.verbs.others...)
-	for n := range s.grants[t] {
-		if old := &s.grants[t][n]; old.names == nil && g.names == nil {
-			old.verbs.mask |= g.verbs.mask
-			old.verbs.others = append(slices.Clip(old.verbs.others), g.verbs.others...)
-			return
+}
+
+func (s *rules) addVerbs(v *verbs) {
+	s.verbs.mask |= v.mask
+	s.verbs.others = append(s.verbs.others, v.others...)
+}
+
+// add adds a grant for a target, into one for all names if there is one. Those of verbs without a bit stay apart: all targets of a rule
+// share the list of them.
+func (s *rules) add(t target, g grant) {
+	if g.names == nil && len(g.verbs.others) == 0 {
+		for n := range s.grants[t] {
+			if old := &s.grants[t][n]; old.names == nil && len(old.verbs.others) == 0 {
+				old.verbs.mask |= g.verbs.mask
+				return
+			}
 		}
 	}
 	s.grants[t] = append(s.grants[t], g)
+}
+
+// of yields the grants for a target.
+func (s *rules) of(t target) iter.Seq[*grant] {
+	return func(yield func(*grant) bool) {
+		for n := range s.grants[t] {
+			if !yield(&s.grants[t][n]) {
+				return
+			}
+		}
+		for n := range s.wide {
+			if w := &s.wide[n]; w.has(t) && !yield(&w.grant) {
+				return
+			}
+		}
+	}
 }
 
 // newTarget parses "pods", "pods/log", "*" and "*/log".
@@ -204,8 +290,12 @@ func (s *rules) allowGroup(r *request.Info, group string, b uint16) bool {
 func (s *rules) allowTarget(r *request.Info, t target, b uint16) bool {
 	grants := s.grants[t]
 	for n := range grants {
-		g := &grants[n]
-		if g.verbs.has(r.Verb, b) && (g.names == nil || r.Name != "" && slices.Contains(g.names, r.Name)) {
+		if g := &grants[n]; g.verbs.has(r.Verb, b) && g.covers(r.Name) {
+			return true
+		}
+	}
+	for n := range s.wide {
+		if w := &s.wide[n]; w.has(t) && w.verbs.has(r.Verb, b) && w.covers(r.Name) {
 			return true
 		}
 	}

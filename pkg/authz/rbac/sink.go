@@ -3,6 +3,7 @@ package rbac
 import (
 	stdjson "encoding/json"
 	"fmt"
+	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -168,7 +169,8 @@ func (s *bindingSink) binding(key bindingKey, raw []byte) (*binding, error) {
 }
 
 // subjectsOf returns the subjects that a request can have. Service accounts are known by their user names: Kubernetes' own by the one
-// that Kubernetes gives them, those of kubesphere.io by another, so that neither is taken for the other of the same name.
+// that Kubernetes gives them, those of kubesphere.io by another, so that neither is taken for the other of the same name. Each is there
+// once: to change a binding would cost as much as the square of how often one is.
 func subjectsOf(list []rbacv1.Subject) []subject {
 	out := make([]subject, 0, len(list))
 	for n := range list {
@@ -184,7 +186,15 @@ func subjectsOf(list []rbacv1.Subject) []subject {
 			out = append(out, subject{s.Kind, iamv1beta1.ServiceAccountUser(s.Namespace, s.Name)})
 		}
 	}
-	return out
+	if len(out) < 2 {
+		return out
+	}
+	seen := make(map[subject]bool, len(out))
+	return slices.DeleteFunc(out, func(s subject) bool {
+		was := seen[s]
+		seen[s] = true
+		return was
+	})
 }
 
 type namespaceSink struct {

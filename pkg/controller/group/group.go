@@ -226,11 +226,12 @@ func (r *Reconciler) remove(ctx context.Context, o client.Object) error {
 func groupsOf(o client.Object) []string {
 	var out []string
 	for _, s := range *iamv1beta1.SubjectsOf(o) {
-		if s.Kind == rbacv1.GroupKind && !slices.Contains(out, s.Name) {
+		if s.Kind == rbacv1.GroupKind {
 			out = append(out, s.Name)
 		}
 	}
-	return out
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // boundGroup is the index function of boundField.
