@@ -26,8 +26,11 @@ type Cache struct {
 	mu        sync.RWMutex
 	templates map[string]template
 	groups    map[string]string // the workspace of a group, by its name
+	leaving   map[string]bool   // the groups that are being deleted
 	grants    map[string][]grant
 	bound     map[bindingKey][]string // the groups that a binding names; those that name none are not in it
+	members   map[string]string       // the groups that GroupBindings name, by the name of the binding
+	joined    map[string]int          // how many GroupBindings name a group
 	public    map[string]bool         // the clusters that every workspace may be placed in
 	kept      keeping
 	admins    map[string][]string // the users who administer the platform, by the name of the binding
@@ -56,7 +59,8 @@ type bindingKey struct {
 func NewCache() *Cache {
 	return &Cache{
 		templates: map[string]template{}, groups: map[string]string{}, grants: map[string][]grant{}, bound: map[bindingKey][]string{},
-		kept:   keeping{map[authz.RoleRef]unique.Handle[string]{}, map[string]pattern{}},
+		kept:    keeping{map[authz.RoleRef]unique.Handle[string]{}, map[string]pattern{}},
+		members: map[string]string{}, joined: map[string]int{}, leaving: map[string]bool{},
 		public: map[string]bool{}, admins: map[string][]string{}, tenants: map[tenantKey]bool{},
 	}
 }
@@ -67,6 +71,7 @@ func (k *Cache) Sinks() map[schema.GroupVersionResource]store.Sink {
 	return map[schema.GroupVersionResource]store.Sink{
 		iam.WithResource("roletemplates"):         templateSink{k},
 		iam.WithResource("groups"):                groupSink{k},
+		iam.WithResource("groupbindings"):         memberSink{k},
 		clustersKind:                              clusterSink{k},
 		workspacesKind:                            tenantSink{k, workspacesKind.Resource},
 		templatesKind:                             tenantSink{k, templatesKind.Resource},
@@ -185,6 +190,9 @@ func (s groupSink) Set(o *store.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.groups[o.Name] = v.workspace()
+	if delete(s.leaving, o.Name); v.Metadata.DeletionTimestamp != nil {
+		s.leaving[o.Name] = true
+	}
 }
 
 // Delete removes a group.
@@ -192,6 +200,60 @@ func (s groupSink) Delete(_, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.groups, name)
+	delete(s.leaving, name)
+}
+
+// isLeaving reports whether a Group is being deleted.
+func (k *Cache) isLeaving(group string) bool {
+	if k == nil {
+		return false
+	}
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.leaving[group]
+}
+
+// hasMembers reports whether a GroupBinding names a group.
+func (k *Cache) hasMembers(group string) bool {
+	if k == nil {
+		return false
+	}
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.joined[group] > 0
+}
+
+type memberSink struct{ *Cache }
+
+// Set stores which group a GroupBinding names.
+func (s memberSink) Set(o *store.Object) {
+	group := read(o).GroupRef.Name
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leave(o.Name)
+	if group != "" {
+		s.members[o.Name] = group
+		s.joined[group]++
+	}
+}
+
+// Delete removes a GroupBinding.
+func (s memberSink) Delete(_, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leave(name)
+}
+
+// leave removes a GroupBinding. The caller holds the lock.
+func (s memberSink) leave(binding string) {
+	group, ok := s.members[binding]
+	if !ok {
+		return
+	}
+	delete(s.members, binding)
+	if s.joined[group]--; s.joined[group] == 0 {
+		delete(s.joined, group)
+	}
 }
 
 // isPublic reports whether every workspace may be placed in a cluster.

@@ -33,7 +33,8 @@ func (q *escalationCheck) checkGroupScope(group string, at authz.BindingScope) e
 
 // group checks a new Group by whether its name has rights already. Groups of identity providers, and those that Kubernetes' own bindings
 // name, have names too: a user who makes a Group of such a name decides who is in it, and its deletion deletes the bindings that name it.
-// So does a user who moves a Group with its members to another workspace, or out of all.
+// So does a user who moves a Group with its members to another workspace, or out of all. GroupBindings that a former Group has left, such
+// as one that was made while that was being deleted, would put users of somebody else's choice into the new one.
 func (q *escalationCheck) group() error {
 	switch {
 	case q.updates() && q.now.workspace() != q.old.workspace():
@@ -48,10 +49,14 @@ func (q *escalationCheck) group() error {
 	if err != nil {
 		return err
 	}
-	if !known && len(q.guard.Known.grantsOf(q.Name)) == 0 {
-		return nil
+	switch {
+	case known || len(q.guard.Known.grantsOf(q.Name)) > 0:
+		return q.mayBindGroup(q.Name, "bindings name a group of this name already, which may be an identity provider's: take another name")
+	case q.guard.Known.hasMembers(q.Name):
+		return q.mayBindGroup(q.Name, "groupbindings of a former group of this name are there, and their users would be in this one: take"+
+			" another name, or try again when those are deleted")
 	}
-	return q.mayBindGroup(q.Name, "bindings name a group of this name already, which may be an identity provider's: take another name")
+	return nil
 }
 
 // namedGroup reports whether a binding of Kubernetes' own names a group.
@@ -74,6 +79,9 @@ func (q *escalationCheck) groupBinding() error {
 	}
 	if len(users) == 0 {
 		return nil
+	}
+	if q.guard.Known.isLeaving(group) { // ks-controller-manager has looked for its bindings, or is about to
+		return q.refuse(fmt.Sprintf("the group %.100q is being deleted: nobody joins it", group))
 	}
 	if of, known := q.guard.Known.workspaceOf(group); known && of != q.now.workspace() {
 		return q.mayBindGroup(group, fmt.Sprintf("the group %.100q is not of the workspace that the label %s of the binding names", group,

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"strings"
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
@@ -44,4 +45,55 @@ func TestS6AGroupOfAWorkspaceIsBoundNowhereElse(t *testing.T) {
 			now:      `{"metadata":{"annotations":{"a":"b"},"labels":{"kubesphere.io/workspace":"w"}}}`,
 		},
 	})
+}
+
+// What a former group of the name has left gives its users nothing in a new one: a GroupBinding may have been made while the group went.
+func TestAGroupTakesNoMembersOfAFormerOne(t *testing.T) { // S69
+	_, g := newWorld(t)
+	member := func(group string) string {
+		return `{"metadata":{"labels":{"kubesphere.io/workspace":"v"}},"groupRef":{"name":"` + group + `"},"users":["eve"]}`
+	}
+	feed(g.Known, "groupbindings", "", "left", member("former"))
+	feed(g.Known, "groupbindings", "", "left2", member("former"))
+	feed(g.Known, "groupbindings", "", "moved", member("other"))
+	feed(g.Known, "groupbindings", "", "moved", member("dev"))
+	feed(g.Known, "groupbindings", "", "open", member("open"))
+	again := func(name, refused string) write {
+		return write{resource: "groups", name: name, now: `{"metadata":{"name":"` + name + `","labels":{"kubesphere.io/workspace":"w"}}}`, refused: refused}
+	}
+	all(t, g, map[string]write{
+		"WithTheirUsers":        again("former", "their users would be in this one"),
+		"WhoseUsersHaveLeft":    again("other", ""),
+		"ByWhoMayBindTheGroup":  again("open", ""),
+		"OfANameThatIsNobodys":  again("fresh", ""),
+		"AnExistingGroupsNotes": {resource: "groups", name: "dev", old: `{}`, now: `{"metadata":{"annotations":{"a":"b"}}}`},
+	})
+	for gvr, sink := range g.Known.Sinks() {
+		if gvr.Resource == "groupbindings" {
+			sink.Delete("", "left")
+			again("former", "their users would be in this one").check(t, g)
+			sink.Delete("", "left2")
+			sink.Delete("", "left2")
+			again("former", "").check(t, g)
+		}
+	}
+}
+
+// A GroupBinding that is made while its group goes would stay after it.
+func TestNobodyJoinsAGroupThatIsBeingDeleted(t *testing.T) { // S69
+	_, g := newWorld(t)
+	joins := func(refused string) write {
+		return write{
+			by: "root", resource: "groupbindings", name: "x", refused: refused,
+			now: `{"metadata":{"labels":{"kubesphere.io/workspace":"w"}},"groupRef":{"name":"dev"},"users":["eve"]}`,
+		}
+	}
+	joins("").check(t, g)
+	feed(g.Known, "groups", "", "dev", `{"metadata":{"labels":{"kubesphere.io/workspace":"w"},"deletionTimestamp":"2026-01-01T00:00:00Z"}}`)
+	joins("is being deleted").check(t, g)
+	left := joins("")
+	left.old, left.now = left.now, strings.Replace(left.now, `["eve"]`, `[]`, 1)
+	left.check(t, g)
+	feed(g.Known, "groups", "", "dev", `{"metadata":{"labels":{"kubesphere.io/workspace":"w"}}}`)
+	joins("").check(t, g)
 }

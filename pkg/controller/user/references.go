@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
@@ -81,7 +84,8 @@ func without(o client.Object, user string) (left bool) {
 	return len(*s) > 0
 }
 
-// forget removes a user from every object that names it. A binding without other subjects is deleted.
+// forget removes a user from every object that names it. A binding without other subjects is deleted. So are the records of the user's
+// logins, which a new user of this name would see as their own.
 func (r *Reconciler) forget(ctx context.Context, user string) error {
 	for _, h := range referenceKinds() {
 		list, err := r.naming(ctx, h, user)
@@ -92,6 +96,44 @@ func (r *Reconciler) forget(ctx context.Context, user string) error {
 			return r.forgetIn(ctx, o.(client.Object), user)
 		}); err != nil {
 			return fmt.Errorf("take user %q out of a %s: %w", user, h.kind, err)
+		}
+	}
+	if err := r.forgetCreator(ctx, user); err != nil {
+		return fmt.Errorf("take user %q out of the namespaces that wait for their first roles: %w", user, err)
+	}
+	if len(validation.IsValidLabelValue(user)) > 0 {
+		return nil // there are no records of such a user
+	}
+	err := r.Client.DeleteAllOf(ctx, &iamv1beta1.LoginRecord{}, client.MatchingLabels{iamv1beta1.LabelUserReference: user})
+	if err != nil && !crd.Missing(err) {
+		return fmt.Errorf("delete the records of the logins of user %q: %w", user, err)
+	}
+	return nil
+}
+
+// annotationInitialized says that the creator of a namespace was bound once, or will not be; controller/namespace writes it.
+const annotationInitialized = "kapis.dev/initialized"
+
+// forgetCreator removes the user from the namespaces whose creator may still be given a role: another user of this name did not create
+// them. For all others the annotation is a note, which stays.
+func (r *Reconciler) forgetCreator(ctx context.Context, user string) error {
+	kind := corev1.SchemeGroupVersion.WithKind("Namespace")
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := r.Client.List(ctx, list); err != nil {
+		return fmt.Errorf("list namespaces: %w", err)
+	}
+	for i := range list.Items {
+		ns := &list.Items[i]
+		if ns.Annotations[tenantv1beta1.AnnotationCreator] != user || ns.Annotations[annotationInitialized] != "" {
+			continue
+		}
+		ns.SetGroupVersionKind(kind)
+		before := ns.DeepCopy()
+		delete(ns.Annotations, tenantv1beta1.AnnotationCreator)
+		err := r.Client.Patch(ctx, ns, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("write namespace %q: %w", ns.Name, err)
 		}
 	}
 	return nil

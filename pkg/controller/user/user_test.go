@@ -340,6 +340,49 @@ func TestS9ADeletedUserIsForgotten(t *testing.T) {
 	}
 }
 
+// A user of the name who comes later is not the creator of a namespace that gets its first roles then, and did not log in before.
+func TestADeletedUserLeavesNoRecords(t *testing.T) { // S37
+	bob := person("bob", "")
+	bob.Finalizers = []string{iamv1beta1.FinalizerUser}
+	namespace := func(name, creator string, more ...string) *corev1.Namespace {
+		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{tenantv1beta1.AnnotationCreator: creator}}}
+		for _, key := range more {
+			n.Annotations[key] = "true"
+		}
+		return n
+	}
+	record := func(name, user string) *iamv1beta1.LoginRecord {
+		return &iamv1beta1.LoginRecord{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{iamv1beta1.LabelUserReference: user}}}
+	}
+	f := newFixture(t, false, bob, person("ann", ""), namespace("waits", "bob"), namespace("had", "bob", "kapis.dev/initialized"), namespace("anns", "ann"),
+		record("bob-1", "bob"), record("bob-2", "bob"), record("ann-1", "ann"))
+	if err := f.client.Delete(ctx, person("bob", "")); err != nil {
+		t.Fatal(err)
+	}
+	f.reconcile("bob")
+	for name, want := range map[string]string{"waits": "", "had": "bob", "anns": "ann"} {
+		n := &corev1.Namespace{}
+		if err := f.client.Get(ctx, types.NamespacedName{Name: name}, n); err != nil || n.Annotations[tenantv1beta1.AnnotationCreator] != want {
+			t.Errorf("the creator of %s is %v, want %q (%v)", name, n.Annotations, want, err)
+		}
+	}
+	left := &iamv1beta1.LoginRecordList{}
+	if err := f.client.List(ctx, left); err != nil || len(left.Items) != 1 || left.Items[0].Name != "ann-1" {
+		t.Errorf("%v: %v", err, left.Items)
+	}
+}
+
+// No object has a label of such a length, and so no record is of that user.
+func TestAUserOfALongNameGoes(t *testing.T) {
+	long := strings.Repeat("long", 20)
+	u := person(long, "")
+	u.Finalizers, u.DeletionTimestamp = []string{iamv1beta1.FinalizerUser}, &metav1.Time{Time: now}
+	f := newFixture(t, false, u)
+	if u := f.reconcile(long); u.Name != "" {
+		t.Error("the user hangs")
+	}
+}
+
 func TestAnOlderInstallationWithoutAKindLetsUsersGo(t *testing.T) {
 	bob := person("bob", "")
 	bob.Finalizers, bob.DeletionTimestamp = []string{iamv1beta1.FinalizerUser}, &metav1.Time{Time: now}
