@@ -148,7 +148,7 @@ func workspaceOf(raw []byte) (*content, error) {
 	}
 	out := &tenantv1beta1.Workspace{}
 	out.APIVersion, out.Kind, out.Name = tenantv1beta1.SchemeGroupVersion.String(), "Workspace", t.Name
-	out.Annotations = map[string]string{}
+	out.Annotations = map[string]string{iamv1beta1.AnnotationFleetUID: string(t.UID)}
 	for _, key := range []string{tenantv1beta1.AnnotationAliasName, tenantv1beta1.AnnotationDescription, tenantv1beta1.AnnotationCreator,
 		tenantv1beta1.AnnotationDeletionPropagation} {
 		for _, from := range []map[string]string{t.Spec.Template.ObjectMeta.Annotations, t.Annotations} {

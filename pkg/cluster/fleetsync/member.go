@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/exchange"
@@ -211,6 +212,8 @@ func (m *Member) put(ctx context.Context, k schema.GroupVersionResource, c *Chan
 		return err
 	}
 	switch of := now.GetLabels()[LabelFleet]; {
+	case of == hub && isAnother(now, next):
+		return m.replace(ctx, k, c, hub, next)
 	case of == hub:
 	case sameGrant(now, next):
 		return nil // as the cluster's own already is
@@ -230,6 +233,30 @@ func (m *Member) put(ctx context.Context, k schema.GroupVersionResource, c *Chan
 		next.Object["status"] = s
 	}
 	_, err = objects.Update(ctx, next, metav1.UpdateOptions{})
+	return err
+}
+
+// isAnother reports whether the hub's object is another one than that which this cluster has of the name: the hub's was deleted and made anew
+// before this cluster was told.
+func isAnother(now, next *unstructured.Unstructured) bool {
+	former, uid := now.GetAnnotations()[iamv1beta1.AnnotationFleetUID], next.GetAnnotations()[iamv1beta1.AnnotationFleetUID]
+	return former != "" && uid != "" && former != uid
+}
+
+var errFormer = errors.New("the hub has another one of that name than before: the former is deleted here first, with what it has here")
+
+// replace deletes an object whose name the hub has given to another one, and then creates that: what this cluster has for the former one,
+// bindings of a user, or namespaces of a workspace, must not be the other's.
+func (m *Member) replace(ctx context.Context, k schema.GroupVersionResource, c *Change, hub string, next *unstructured.Unstructured) error {
+	var failed error
+	m.delete(ctx, k, Change{Ref: c.Ref}, hub, func(_ Ref, why string) { failed = errors.New(why) })
+	if failed != nil {
+		return failed
+	}
+	_, err := m.Objects.Resource(k).Create(ctx, next, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) { // its finalizers are being worked on
+		return errFormer
+	}
 	return err
 }
 

@@ -10,12 +10,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"kapis.dev/ks-apiserver/pkg/cluster/fleetsync"
 )
@@ -141,6 +143,55 @@ func TestAnObjectIsKeptAsTheHubHasIt(t *testing.T) { // F24
 	if got, _, _ := unstructured.NestedSlice(o.Object, "rules"); len(got) != 0 || !slices.Equal(o.GetFinalizers(), []string{"own"}) ||
 		o.Object["status"] == nil || o.GetAnnotations()["kapis.dev/fleet-hash"] != "h2" {
 		t.Errorf("it is %v", o)
+	}
+}
+
+// F24: a user or a workspace that was deleted on the hub and made anew before the member was told is another one: the former goes first, with
+// what its finalizers stand for, and a workspace's namespaces stay.
+func TestWhatWasMadeAnewIsNotTheFormer(t *testing.T) {
+	users := schema.GroupVersionResource{Group: "iam.kubesphere.io", Version: "v1beta1", Resource: "users"}
+	for kind, k := range map[string]schema.GroupVersionResource{"User": users, "Workspace": workspaces} {
+		m := newMember(t)
+		of := func(uid string) map[string]any {
+			o := object(kind, "ann", nil)
+			o["metadata"].(map[string]any)["annotations"] = map[string]any{"kapis.dev/fleet-uid": uid}
+			return o
+		}
+		if p := m.put(k.Resource, "h1", of("u-1")); p != nil {
+			t.Fatal(p)
+		}
+		former := m.get(k, "ann")
+		former.SetFinalizers([]string{"own"})
+		if _, err := m.objects.Resource(k).Update(t.Context(), former, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if p := m.put(k.Resource, "h2", of("u-1")); p != nil || !slices.Equal(m.get(k, "ann").GetFinalizers(), []string{"own"}) {
+			t.Errorf("%s: of the same UID it is %v, pending %v", kind, m.get(k, "ann"), p)
+		}
+		m.objects.PrependReactor("delete", k.Resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+			o, err := m.objects.Tracker().Get(k, "", "ann") // what kube-apiserver does with finalizers
+			if err != nil {
+				return true, nil, err
+			}
+			o.(*unstructured.Unstructured).SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
+			return true, nil, m.objects.Tracker().Update(k, o, "")
+		})
+		for range 2 {
+			if p := m.put(k.Resource, "h3", of("u-2")); len(p) != 1 || !strings.Contains(p[0], "the former is deleted here first") {
+				t.Errorf("%s: pending is %v", kind, p)
+			}
+		}
+		o := m.get(k, "ann")
+		if o.GetDeletionTimestamp() == nil || o.GetAnnotations()["kapis.dev/fleet-uid"] != "u-1" ||
+			kind == "Workspace" && o.GetAnnotations()["kubesphere.io/deletion-propagation"] != "Orphan" {
+			t.Errorf("%s: the former is %v", kind, o)
+		}
+		if err := m.objects.Tracker().Delete(k, "", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		if p := m.put(k.Resource, "h3", of("u-2")); p != nil || m.get(k, "ann").GetAnnotations()["kapis.dev/fleet-uid"] != "u-2" {
+			t.Errorf("%s: pending is %v, it is %v", kind, p, m.get(k, "ann"))
+		}
 	}
 }
 
