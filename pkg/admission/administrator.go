@@ -38,7 +38,7 @@ type Ends interface {
 // ownEnds are those of a process that is alone.
 type ownEnds struct {
 	mu    sync.Mutex
-	notes map[*endNote]bool
+	notes []*endNote
 }
 
 type endNote struct {
@@ -52,11 +52,8 @@ func (o *ownEnds) add(ctx context.Context, ends []string, allowed func(counts ma
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now, counts := time.Now(), map[string]bool{}
-	for n := range o.notes {
-		if !now.Before(n.until) {
-			delete(o.notes, n)
-			continue
-		}
+	o.notes = slices.DeleteFunc(o.notes, func(n *endNote) bool { return !now.Before(n.until) })
+	for _, n := range o.notes {
 		for _, end := range n.ends {
 			counts[end] = true
 		}
@@ -64,15 +61,12 @@ func (o *ownEnds) add(ctx context.Context, ends []string, allowed func(counts ma
 	if err := allowed(counts); err != nil || len(ends) == 0 {
 		return nil, err
 	}
-	if o.notes == nil {
-		o.notes = map[*endNote]bool{}
-	}
 	n := &endNote{ends, now.Add(EndsFor)}
-	o.notes[n] = true
+	o.notes = append(o.notes, n)
 	return context.AfterFunc(ctx, func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		delete(o.notes, n)
+		o.notes = slices.DeleteFunc(o.notes, func(one *endNote) bool { return one == n })
 	}), nil
 }
 

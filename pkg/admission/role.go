@@ -111,8 +111,8 @@ const mostWords = 1 << 14
 // but those with invalid words give nothing.
 func (q *escalationCheck) words(now, old []rbacv1.PolicyRule) error {
 	if n := countWords(now); n > mostWords && n > countWords(old) {
-		return q.refuse(fmt.Sprintf("its rules have %d verbs, groups, resources, names and paths, %d at most are allowed: make several roles",
-			n, mostWords))
+		return q.refuse(fmt.Sprintf("its rules have %d verbs, groups, resources, names and paths, %d at most are allowed: make several"+
+			" roles", n, mostWords))
 	}
 	for _, r := range added(now, old) {
 		if err := iamv1beta1.WrongWord(&r); err != nil {

@@ -11,9 +11,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// words are the verbs in the order of their bits.
-var words = [...]string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "proxy", "post", "put"}
-
 // list returns the verbs as a rule has them.
 func (v *verbs) list() []string {
 	var out []string

@@ -17,33 +17,15 @@ type verbs struct {
 	others []string // those without a bit
 }
 
+// words are the verbs in the order of their bits.
+var words = [...]string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "proxy", "post", "put"}
+
 const everyVerb uint16 = 1<<16 - 1
 
 // bit returns the verb's own bit in a mask, or 0 for a verb that requests seldom have.
 func bit(verb string) uint16 {
-	switch verb {
-	case "get":
-		return 1 << 0
-	case "list":
-		return 1 << 1
-	case "watch":
-		return 1 << 2
-	case "create":
-		return 1 << 3
-	case "update":
-		return 1 << 4
-	case "patch":
-		return 1 << 5
-	case "delete":
-		return 1 << 6
-	case "deletecollection":
-		return 1 << 7
-	case "proxy":
-		return 1 << 8
-	case "post":
-		return 1 << 9
-	case "put":
-		return 1 << 10
+	if n := slices.Index(words[:], verb); n >= 0 {
+		return 1 << n
 	}
 	return 0
 }

@@ -236,10 +236,11 @@ func (m *Member) put(ctx context.Context, k schema.GroupVersionResource, c *Chan
 	return err
 }
 
-// isAnother reports whether the hub's object is another one than that which this cluster has of the name: the hub's was deleted and made anew
-// before this cluster was told.
+// isAnother reports whether the hub's object is another one than that which this cluster has of the name: the hub's was deleted and made
+// anew before this cluster was told.
 func isAnother(now, next *unstructured.Unstructured) bool {
-	former, uid := now.GetAnnotations()[iamv1beta1.AnnotationFleetUID], next.GetAnnotations()[iamv1beta1.AnnotationFleetUID]
+	of := iamv1beta1.AnnotationFleetUID
+	former, uid := now.GetAnnotations()[of], next.GetAnnotations()[of]
 	return former != "" && uid != "" && former != uid
 }
 

@@ -138,7 +138,7 @@ func (o *writeRequest) deleteOptions() (*metav1.DeleteOptions, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.dryRun = len(options.DryRun) > 0
+	o.checked.dryRun = len(options.DryRun) > 0
 	return options, nil
 }
 

@@ -53,22 +53,28 @@ func (o *writeRequest) checkWrite(object string, old *state) error {
 	if !o.grants() {
 		return nil
 	}
-	return o.check(w)
+	return o.checked.check(o.Guard, o.in, w)
 }
 
-// check makes the escalation check of a write, and remembers the write until it is known whether it was made.
-func (o *writeRequest) check(w *admission.Write) error {
-	w.DryRun = o.dryRun || o.in.URL.Query().Has("dryRun")
-	o.checked = append(o.checked, w)
-	return o.Guard.Check(o.in.Context(), w)
+// checkedWrites are the writes of a request of which the escalation check was made, until it is known whether they were made.
+type checkedWrites struct {
+	writes []*admission.Write
+	// dryRun says that the body of a deletion asks for a dry run.
+	dryRun bool
+}
+
+func (c *checkedWrites) check(by Guard, in *http.Request, w *admission.Write) error {
+	w.DryRun = c.dryRun || in.URL.Query().Has("dryRun")
+	c.writes = append(c.writes, w)
+	return by.Check(in.Context(), w)
 }
 
 // made tells the check that kube-apiserver has done what it allowed.
-func (o *writeRequest) made(out any) {
+func (c *checkedWrites) made(out any) {
 	if a, ok := out.(*answer); !ok || a.StatusCode >= http.StatusMultipleChoices {
 		return
 	}
-	for _, w := range o.checked {
+	for _, w := range c.writes {
 		if !w.DryRun {
 			w.Made()
 		}
@@ -98,7 +104,7 @@ func (o *writeRequest) checkDeletion(old *state) error {
 }
 
 func (o *writeRequest) checkDeletionOf(old []byte) error {
-	return o.check(&admission.Write{
+	return o.checked.check(o.Guard, o.in, &admission.Write{
 		By: request.UserFrom(o.in.Context()), Verb: "delete", GVR: o.kind.GVR, Namespace: o.info.Namespace, Name: o.info.Name, Old: old,
 	})
 }

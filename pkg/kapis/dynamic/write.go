@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"kapis.dev/ks-apiserver/pkg/admission"
 	"kapis.dev/ks-apiserver/pkg/kapis/dynamic/read"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
@@ -94,9 +93,7 @@ type writeRequest struct {
 	// workspace is the one whose label the object itself must carry; empty where the path names none, and where it is the namespace
 	// that belongs to the workspace.
 	workspace string
-	// checked are the writes of which the escalation check was made, and dryRun says that the body of a deletion asks for a dry run.
-	checked []*admission.Write
-	dryRun  bool
+	checked   checkedWrites
 }
 
 // Write answers a write of an object, or of a sub-resource. A route of a group that has bodies of its own passes the others to it.
@@ -112,7 +109,7 @@ func (h *Handler) write(r *restful.Request) (any, error) {
 	}
 	out, err := o.do()
 	if err == nil {
-		o.made(out)
+		o.checked.made(out)
 	}
 	return out, err
 }

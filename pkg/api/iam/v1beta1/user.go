@@ -13,7 +13,8 @@ const (
 	AnnotationClusterRole = "iam.kubesphere.io/clusterrole"
 	// AnnotationRole names, in an answer, the member's role in the namespace asked about.
 	AnnotationRole = "iam.kubesphere.io/role"
-	// AnnotationFleetUID is, on a User or Workspace that a hub keeps in a member cluster, the UID of the User or WorkspaceTemplate on the hub.
+	// AnnotationFleetUID is, on a User or Workspace that a hub keeps in a member cluster, the UID of the User or WorkspaceTemplate on the
+	// hub.
 	AnnotationFleetUID = "kapis.dev/fleet-uid"
 	// AnnotationGrantedClusters lists, comma separated, the clusters that the user may see.
 	// Only ks-controller-manager writes it.

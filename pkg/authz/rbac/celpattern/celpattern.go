@@ -1,4 +1,5 @@
-package rbac
+// Package celpattern bounds what the regular expressions of conditions cost.
+package celpattern
 
 import (
 	"errors"
@@ -11,16 +12,16 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// patternSteps bounds the steps of the program that a pattern becomes: so many for each byte of the pattern, and some more. CEL's cost
-// counts the length of the pattern and of the text; a counted repetition ("{1,1000}") is short, and repeats its operand.
+// steps and stepsMore bound the steps of the program that a pattern becomes: so many for each byte of the pattern, and some more. CEL's
+// cost counts the length of the pattern and of the text; a counted repetition ("{1,1000}") is short, and repeats its operand.
 const (
-	patternSteps     = 4
-	patternStepsMore = 32
+	steps     = 4
+	stepsMore = 32
 )
 
-// checkPatterns refuses regular expressions that would cost more than they seem to: those that are built while a request is served, which
-// would have to be compiled for it, and those that grow when they are compiled.
-func checkPatterns(a *cel.Ast) error {
+// Check refuses regular expressions that would cost more than they seem to: those that are built while a request is served, which would
+// have to be compiled for it, and those that grow when they are compiled.
+func Check(a *cel.Ast) error {
 	for _, call := range ast.MatchDescendants(ast.NavigateAST(a.NativeRep()), ast.FunctionMatcher(overloads.Matches)) {
 		args := call.AsCall().Args()
 		if len(args) == 0 {
@@ -34,14 +35,14 @@ func checkPatterns(a *cel.Ast) error {
 		if !ok {
 			continue // the types were checked
 		}
-		if err := checkPattern(string(pattern)); err != nil {
+		if err := check(string(pattern)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func checkPattern(pattern string) error {
+func check(pattern string) error {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return fmt.Errorf("the pattern %.100q of matches(): %w", pattern, err)
@@ -50,7 +51,7 @@ func checkPattern(pattern string) error {
 	if err != nil {
 		return fmt.Errorf("the pattern %.100q of matches(): %w", pattern, err)
 	}
-	if most := patternSteps*len(pattern) + patternStepsMore; len(program.Inst) > most {
+	if most := steps*len(pattern) + stepsMore; len(program.Inst) > most {
 		return fmt.Errorf("the pattern %.100q of matches() has %d steps, and %d at most for its length: write it without counted repetitions",
 			pattern, len(program.Inst), most)
 	}
