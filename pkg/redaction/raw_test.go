@@ -114,6 +114,7 @@ func TestWhatReadsUnredactedObjectsIsListed(t *testing.T) {
 			"pkg/proxy/member_read.go":            "reads what a member has redacted",
 			"pkg/cluster/revalidate/hub.go":       "is told that answers have not changed, and no objects",
 			"pkg/cluster/direct/shared_secret.go": "asks a member for its release alone",
+			"pkg/cluster/direct/answer.go":        "bounds what a member answers to this server itself, and passes it to who asked",
 			"pkg/kapis/dynamic/send.go":           "makes a Response of it",
 			"pkg/kapis/operations/jobs.go":        "asks for Jobs, of which nothing is hidden",
 			"pkg/kapis/gateway/pod.go":            "answers the log of a pod, which is no object",

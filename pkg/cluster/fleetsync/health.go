@@ -68,6 +68,10 @@ func (p Prober) Follow(ctx context.Context, m *cluster.Member) {
 	}
 }
 
+// silent is what is wrong with a member that does not answer over a link.
+const silent = "its ks-apiserver does not answer what it is asked over its link. See its log there, and whether it has the processor" +
+	" and the memory that it needs"
+
 // probe returns what is wrong with a member, and what to look at; "" for nothing. The error says that this is not known.
 func probe(ctx context.Context, m *cluster.Member) (why string, err error) {
 	var h Health
@@ -79,8 +83,7 @@ func probe(ctx context.Context, m *cluster.Member) (why string, err error) {
 	case errors.Is(err, cluster.ErrBusy), errors.Is(err, cluster.ErrUnlinked), errors.As(err, &refused):
 		return "", err
 	case err != nil:
-		return "its ks-apiserver does not answer what it is asked over its link. See its log there, and whether it has the processor and the" +
-			" memory that it needs", nil
+		return silent, nil //nolint:nilerr // it is what is wrong
 	case h.KubeAPIServer != "":
 		return "its kube-apiserver " + status.Clip(h.KubeAPIServer, maxFault) + ", so that its writes, /api and /apis fail, and its lists" +
 			" may be old. See its kube-apiserver and etcd", nil

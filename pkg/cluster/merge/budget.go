@@ -9,10 +9,12 @@ import (
 )
 
 type (
-	// Budget, Share and Grow are those of the packages below, for who answers lists.
+	// Budget is what all lists may hold, for who answers them.
 	Budget = budget.Budget
-	Share  = budget.Share
-	Grow   = answertext.Grow
+	// Share is the part of it that a request holds.
+	Share = budget.Share
+	// Grow counts what is read.
+	Grow = answertext.Grow
 )
 
 // NewBudget returns a Budget of so many bytes for all requests, and for one.
