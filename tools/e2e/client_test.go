@@ -108,15 +108,16 @@ func (c caller) via(ctx context.Context, by http.RoundTripper, method, path stri
 	return reply{resp.StatusCode, resp.Header, string(raw)}, err
 }
 
-// whenLoaded asks, and asks again while the answer is that the first list of the kind is under way, which it is for longer on a busy
-// machine: such an answer says when to come back.
+// whenLoaded asks, and asks again while the answer is that the first list of the kind is under way, or that packages are sent to as many as
+// can be, which it is for longer on a busy machine: such an answer says when to come back.
 func (c caller) whenLoaded(ctx context.Context, method, path string, body any, headers ...string) (reply, error) {
 	_, once := body.(io.Reader) // which is read by the first request
 	late := time.After(patience)
 	for {
 		r, err := c.do(ctx, method, path, body, headers...)
 		if err != nil || once || r.code != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" ||
-			method != http.MethodHead && !strings.Contains(r.body, "first list is not complete yet") { // an answer to HEAD does not say
+			method != http.MethodHead && !strings.Contains(r.body, "first list is not complete yet") && // an answer to HEAD does not say
+				!strings.Contains(r.body, "too many packages are sent at this moment") {
 			return r, err
 		}
 		select {

@@ -172,29 +172,10 @@ func TestOneKindOfTokenIsNotTakenForAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	others := map[string]string{"Code": code, "RefreshToken": got.Refresh, "IDToken": got.ID, "DeviceCode": device.field("device_code"),
-		"UserCode": device.field("user_code"), "Form": consent.form(t, url.Values{"answer": {"allow"}}).fields.Get("form")}
-	for _, c := range b.jar.Cookies(at) {
-		others["Cookie/"+c.Name] = c.Value
-	}
-	if len(others) < 8 {
-		t.Errorf("of the kinds only %v were found", maps.Keys(others))
-	}
-	for name, raw := range others {
-		t.Run("AsBearer/"+name, func(t *testing.T) {
-			for _, path := range []string{me, "/api/v1/namespaces", "/oauth/userinfo"} {
-				get(t, path, raw).is(t, http.StatusUnauthorized)
-			}
-			if yes, who := reviewed(t, raw); yes {
-				t.Errorf("a review takes it for that of %s", who)
-			}
-		})
-	}
-	others["AccessToken"] = got.Access
-	others["APIKey"] = newAPIKey(t, alice, passwordLogin(t, alice).Access)
-	for kind, grant := range map[string][2]string{"RefreshToken": {"refresh_token", "refresh_token"}, "Code": {"authorization_code", "code"},
-		"DeviceCode": {"urn:ietf:params:oauth:grant-type:device_code", "device_code"}} {
-		for name, raw := range others {
+	misused := func(name, raw string) {
+		t.Helper()
+		for kind, grant := range map[string][2]string{"RefreshToken": {"refresh_token", "refresh_token"}, "Code": {"authorization_code", "code"},
+			"DeviceCode": {"urn:ietf:params:oauth:grant-type:device_code", "device_code"}} {
 			if name == kind {
 				continue
 			}
@@ -205,7 +186,36 @@ func TestOneKindOfTokenIsNotTakenForAnother(t *testing.T) {
 			})
 		}
 	}
-	q.redeem(t, code).tokens(t) // none of that has used it up
+	bears := func(name, raw string) {
+		t.Helper()
+		t.Run("AsBearer/"+name, func(t *testing.T) {
+			for _, path := range []string{me, "/api/v1/namespaces", "/oauth/userinfo"} {
+				get(t, path, raw).is(t, http.StatusUnauthorized)
+			}
+			if yes, who := reviewed(t, raw); yes {
+				t.Errorf("a review takes it for that of %s", who)
+			}
+		})
+	}
+	bears("Code", code)
+	misused("Code", code)
+	q.redeem(t, code).tokens(t) // none of that has used it up; it lives for a minute, and is the first for that
+	others := map[string]string{"RefreshToken": got.Refresh, "IDToken": got.ID, "DeviceCode": device.field("device_code"),
+		"UserCode": device.field("user_code"), "Form": consent.form(t, url.Values{"answer": {"allow"}}).fields.Get("form")}
+	for _, c := range b.jar.Cookies(at) {
+		others["Cookie/"+c.Name] = c.Value
+	}
+	if len(others) < 7 {
+		t.Errorf("of the kinds only %v were found", maps.Keys(others))
+	}
+	for name, raw := range others {
+		bears(name, raw)
+	}
+	others["AccessToken"] = got.Access
+	others["APIKey"] = newAPIKey(t, alice, passwordLogin(t, alice).Access)
+	for name, raw := range others {
+		misused(name, raw)
+	}
 	harbor.refresh(t, got.Refresh).tokens(t)
 	alive(t, got.Access)
 }
