@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -228,6 +229,7 @@ func (r *registry) failure(ctx context.Context, what string, err error) error {
 	host := r.name.RegistryStr()
 	var answer *transport.Error
 	var network *url.Error
+	var dial *net.OpError
 	switch {
 	case errors.As(err, &answer):
 		return r.refused(answer.StatusCode, what)
@@ -235,7 +237,8 @@ func (r *registry) failure(ctx context.Context, what string, err error) error {
 		return failure(ReasonRefused, "%s wants the credentials to be sent to another site, which is refused", host)
 	case errors.Is(err, errTooMuch):
 		return tooMuch(host, maxRequests, "answers to be read")
-	case errors.Is(err, egress.ErrRefused): // before TLS: a registry is tried without it too, where that is allowed
+	// Before TLS, without which the library tries a registry, too: one that nobody reaches.
+	case errors.Is(err, egress.ErrRefused), errors.As(err, &dial) && dial.Op == "dial":
 	case errors.Is(err, errPlain), errors.Is(err, http.ErrSchemeMismatch):
 		return failure(ReasonUnreachable,
 			"%s does not speak TLS with a certificate that is valid: check %s, or %s if that is on purpose", host,

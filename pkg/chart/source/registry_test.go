@@ -542,6 +542,18 @@ func TestCertificatesOfRegistriesAreVerified(t *testing.T) {
 	}
 }
 
+// X29: of a registry that nobody reaches it is not said that its certificate is wrong.
+func TestARegistryThatIsAwayIsSaidToBe(t *testing.T) {
+	away := httptest.NewServer(http.NotFoundHandler())
+	host := away.Listener.Addr().String()
+	away.Close()
+	r := &v1alpha1.Repository{Spec: v1alpha1.RepositorySpec{URL: "oci://" + host + "/charts"}}
+	_, _, err := local.Catalogue(t.Context(), access(t, r), 1, source.State{})
+	if reason(err) != source.ReasonUnreachable || !strings.Contains(err.Error(), "can't be reached") {
+		t.Errorf("got %v, want that it can't be reached", err)
+	}
+}
+
 // FuzzReference holds that no address of a chart leads to another path of a registry than that of its repository.
 func FuzzReference(f *testing.F) {
 	f.Add("a@sha256:" + strings.Repeat("a", 64))
