@@ -15,7 +15,6 @@ import (
 
 	"kapis.dev/ks-apiserver/tools/dev/internal/component"
 	"kapis.dev/ks-apiserver/tools/dev/internal/plane"
-	"kapis.dev/ks-apiserver/tools/dev/internal/registry"
 )
 
 func main() {
@@ -25,9 +24,7 @@ func main() {
 	}
 	component.ForgetFlags()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	command := plane.NewCommand()
-	command.AddCommand(registry.NewCommand())
-	err := command.ExecuteContext(ctx)
+	err := plane.NewCommand().ExecuteContext(ctx)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "dev:", err)

@@ -31,17 +31,24 @@ type backendProgram struct {
 	running   *program
 }
 
-// newBackendProgram builds a program of a module.
-func newBackendProgram(t *testing.T, module, pkg string) *backendProgram {
+// buildProgram builds a program of a module, and returns its file.
+func buildProgram(t *testing.T, module, pkg string) string {
 	t.Helper()
-	dir := t.TempDir()
-	b := &backendProgram{file: filepath.Join(dir, filepath.Base(pkg)), log: filepath.Join(dir, "log")}
+	file := filepath.Join(t.TempDir(), filepath.Base(pkg))
 	// As tools/dev/build.sh builds Kubernetes, so that it is compiled once.
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", b.file, pkg)
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", file, pkg)
 	build.Dir, build.Env = module, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v: %s", pkg, err, out)
 	}
+	return file
+}
+
+// newBackendProgram builds a program of a module.
+func newBackendProgram(t *testing.T, module, pkg string) *backendProgram {
+	t.Helper()
+	file := buildProgram(t, module, pkg)
+	b := &backendProgram{file: file, log: filepath.Join(filepath.Dir(file), "log")}
 	var err error
 	if b.port, err = port.Reserve(); err != nil {
 		t.Fatal(err)

@@ -182,7 +182,7 @@ func registry(t *testing.T) (host string) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, product.Program("dev"), "registry", "--addr", "127.0.0.1:0", "--htpasswd", accounts)
+	cmd := exec.CommandContext(ctx, buildProgram(t, "../dev", "./registry"), "--addr", "127.0.0.1:0", "--htpasswd", accounts)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()

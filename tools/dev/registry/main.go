@@ -1,5 +1,6 @@
-// Package registry runs a container registry on loopback, for tests of its clients. It keeps images in memory.
-package registry
+// Command registry runs a container registry on loopback, for tests of its clients. It keeps images in memory. It is a program of its own, so
+// that who starts a control plane need not compile it.
+package main
 
 import (
 	"context"
@@ -8,6 +9,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/distribution/distribution/v3/configuration"
@@ -20,8 +24,17 @@ import (
 // stopTimeout bounds how long open requests may take to end.
 const stopTimeout = 5 * time.Second
 
-// NewCommand makes the subcommand that serves a registry until its context ends.
-func NewCommand() *cobra.Command {
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := newCommand().ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		os.Exit(1) // cobra has said why
+	}
+}
+
+// newCommand makes the command that serves a registry until its context ends.
+func newCommand() *cobra.Command {
 	var addr, htpasswd string
 	cmd := &cobra.Command{
 		Use:   "registry",
