@@ -26,12 +26,15 @@ BUILD_DATE ?= $(shell git log -1 --format=%cI 2>/dev/null)
 
 V       := kapis.dev/ks-apiserver/pkg/version
 LDFLAGS := -s -w -X $(V).gitVersion=$(VERSION) -X $(V).gitCommit=$(COMMIT) -X $(V).buildDate=$(BUILD_DATE)
-GO_BUILD := go build -ldflags "$(LDFLAGS)"
+# The compiler collects garbage at each doubling of some hundred megabytes; it takes less time where it does so at each fivefold.
+GO_BUILD := env GOGC=400 go build -ldflags "$(LDFLAGS)"
 
 # All that is built, by recipes and by the programs that they run, is built with the same flags: each package is compiled once, and once more
-# for -race, whatever folder the sources are in.
+# for -race, whatever folder the sources are in. Only this project's packages and Go's own have what a debugger reads (the last pattern that
+# matches counts): without it, compiling what others wrote, Kubernetes above all, takes a seventh less. GOFLAGS=-gcflags=all= brings it back.
 export CGO_ENABLED := 0
-export GOFLAGS := $(strip $(shell go env GOFLAGS) -trimpath)
+QUICK_GCFLAGS := -gcflags=all=-dwarf=false -gcflags=std= -gcflags=kapis.dev/...=
+export GOFLAGS := $(strip -trimpath $(QUICK_GCFLAGS) $(filter-out -trimpath $(QUICK_GCFLAGS),$(shell go env GOFLAGS)))
 
 GOLANGCI_LINT_VERSION := v2.15.0
 DLV_VERSION           := v1.27.2
