@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -20,7 +21,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -51,6 +54,10 @@ func serveYardstick(kind string, args []string, in io.Reader, out io.Writer) err
 			if err := followChanges(context.Background(), args[0]); err != nil {
 				return err
 			}
+		}
+	case kind == "reading" && len(args) == 1:
+		if err := readPods(context.Background(), args[0]); err != nil {
+			return err
 		}
 	case kind == "sort" && len(args) == 1:
 		pods, err := loadPods(args[0])
@@ -131,19 +138,52 @@ func (b bare) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // followedPaths are the lists at kube-apiserver of what a mix changes.
 var followedPaths = [...]string{"/api/v1/pods", "/api/v1/configmaps", "/apis/coordination.k8s.io/v1/leases"}
 
-// followChanges reads what changes from now on, and drops it, until the process ends.
-func followChanges(ctx context.Context, kubeconfig string) error {
+// watchClient returns what requests objects as ks-apiserver reads them.
+func watchClient(kubeconfig string) (rest.Interface, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", kubeconfig, err)
+		return nil, fmt.Errorf("read %s: %w", kubeconfig, err)
 	}
-	cfg.ContentType, cfg.AcceptContentTypes = "application/json", "application/json" // as ks-apiserver reads them
+	cfg.ContentType, cfg.AcceptContentTypes = "application/json", "application/json"
 	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return client.CoreV1().RESTClient(), nil
+}
+
+// readPods reads all pods as a reflector does that streams its list, and drops them: no program that lists them from memory needs less.
+func readPods(ctx context.Context, kubeconfig string) error {
+	client, err := watchClient(kubeconfig)
+	if err != nil {
+		return err
+	}
+	stream, err := client.Get().AbsPath("/api/v1/pods").Param("watch", "true").Param("allowWatchBookmarks", "true").
+		Param("sendInitialEvents", "true").Param("resourceVersionMatch", "NotOlderThan").Stream(ctx)
+	if err != nil {
+		return fmt.Errorf("watch the pods: %w", err)
+	}
+	defer stream.Close()
+	for lines := bufio.NewReaderSize(stream, 64<<10); ; {
+		line, err := lines.ReadSlice('\n')
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull): // an object, and no bookmark
+		case err != nil:
+			return fmt.Errorf("read the pods: %w", err)
+		case bytes.HasPrefix(line, []byte(`{"type":"BOOKMARK"`)) && bytes.Contains(line, []byte(metav1.InitialEventsAnnotationKey)):
+			return nil
+		}
+	}
+}
+
+// followChanges reads what changes from now on, and drops it, until the process ends.
+func followChanges(ctx context.Context, kubeconfig string) error {
+	client, err := watchClient(kubeconfig)
 	if err != nil {
 		return err
 	}
 	for _, path := range followedPaths {
-		stream, err := client.CoreV1().RESTClient().Get().AbsPath(path).Param("watch", "true").Stream(ctx)
+		stream, err := client.Get().AbsPath(path).Param("watch", "true").Stream(ctx)
 		if err != nil {
 			return fmt.Errorf("watch %s: %w", path, err)
 		}

@@ -3,12 +3,14 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,12 +67,7 @@ func TestAFollowingHandlerReadsChanges(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer kube.Close()
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	text := "apiVersion: v1\nkind: Config\nclusters: [{name: k, cluster: {server: '" + kube.URL + "'}}]\ncontexts: [{name: k, context: {cluster: k}}]\ncurrent-context: k\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p, err := startYardstick(t.Context(), []answer{{URI: "/x", Header: http.Header{}, Body: []byte("{}")}}, "following", file)
+	p, err := startYardstick(t.Context(), []answer{{URI: "/x", Header: http.Header{}, Body: []byte("{}")}}, "following", kubeconfigOf(t, kube.URL))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,6 +86,41 @@ func TestAFollowingHandlerReadsChanges(t *testing.T) {
 	}
 	if resp, err := (stack.Server{URL: "http://" + p.addr}).Do(t.Context(), stack.Request{Path: "/x"}); err != nil || string(resp.Body) != "{}" {
 		t.Errorf("answered %q, %v", resp.Body, err)
+	}
+}
+
+// kubeconfigOf returns the file of a kubeconfig for a server.
+func kubeconfigOf(t *testing.T, server string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := "apiVersion: v1\nkind: Config\nclusters: [{name: k, cluster: {server: '" + server + "'}}]\ncontexts: [{name: k, context: {cluster: k}}]\ncurrent-context: k\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestAReaderReadsThePodsThatThereAre(t *testing.T) {
+	const end = `{"type":"BOOKMARK","object":{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
+	long := `{"type":"ADDED","object":"` + strings.Repeat("k8s.io/initial-events-end", 8<<10) + "\"}\n"
+	answers := map[string]string{"Whole": long + end, "Half": long}
+	for name, text := range answers {
+		t.Run(name, func(t *testing.T) {
+			var uri atomic.Value
+			kube := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				uri.Store(r.URL.RequestURI())
+				_, _ = io.WriteString(w, text)
+			}))
+			defer kube.Close()
+			err := readPods(t.Context(), kubeconfigOf(t, kube.URL))
+			if whole := name == "Whole"; whole != (err == nil) {
+				t.Errorf("error %v", err)
+			}
+			want := "/api/v1/pods?allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&watch=true"
+			if got := uri.Load(); got != want {
+				t.Errorf("requests %v, want %v", got, want)
+			}
+		})
 	}
 }
 
