@@ -169,6 +169,20 @@ func (q *Query) Param(name string) (string, bool) {
 	return v[0], true
 }
 
+// Filtered reports whether anything in the query decides which objects match; own names the kind's own filters.
+func (q *Query) Filtered(own []string) bool {
+	if q.Names != nil || q.UID.Set || q.Namespace.Set || q.Owner.Set || q.OwnerKind.Set || q.Expression != "" ||
+		len(q.Contains)+len(q.Annotations)+len(q.Labels)+len(q.Selectors)+len(q.Fields)+len(q.Words) > 0 {
+		return true
+	}
+	for _, name := range own {
+		if _, ok := q.Param(name); ok {
+			return true
+		}
+	}
+	return false
+}
+
 // Unknown returns a parameter that nothing reads, the first by name; empty where there is none. own are the kind's own filters.
 func (q *Query) Unknown(own []string) string {
 	shape := []string{paramLimit, paramPage, paramSortBy, paramAscending, paramFields, paramFacets, paramVersion, paramManagedFields,

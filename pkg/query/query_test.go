@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +25,36 @@ func parse(t testing.TB, raw string) *Query {
 		t.Fatalf("%s: %v", raw, err)
 	}
 	return q
+}
+
+// A filter that Filtered does not know would be left out of plans.
+func TestEveryFieldThatIsNoShapeIsAFilter(t *testing.T) {
+	shape := []string{"Limit", "Page", "Cursor", "Offset", "Keys", "Every", "Objects", "SortBy", "Ascending", "Project", "Facets", "Version",
+		"ManagedFields", "params"}
+	own := []string{"status"}
+	if parse(t, "limit=10&page=2&sortBy=name&ascending=true&other=x").Filtered(own) || !parse(t, "status=").Filtered(own) {
+		t.Error("a page is a filter, or the parameter of a kind is none")
+	}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Query]()) {
+		if slices.Contains(shape, f.Name) {
+			continue
+		}
+		q := &Query{}
+		v := reflect.ValueOf(q).Elem().FieldByIndex(f.Index)
+		switch v.Kind() {
+		case reflect.Slice:
+			v.Set(reflect.MakeSlice(f.Type, 1, 1))
+		case reflect.Map:
+			v.Set(reflect.MakeMap(f.Type))
+		case reflect.String:
+			v.SetString("x")
+		default:
+			v.Set(reflect.ValueOf(Exact{Set: true}))
+		}
+		if !q.Filtered(nil) {
+			t.Errorf("%s is set, and the query is not filtered", f.Name)
+		}
+	}
 }
 
 func TestWindow(t *testing.T) {

@@ -3,10 +3,10 @@
 // # The path of a query
 //
 //	Service.List(kind, plan.Scope, query.Query)      service.go
-//	  plan.Planner.Plan                              plan/plan.go, plan/scope.go, plan/conditions.go, plan/order.go
+//	  plan.Planner.Plan                              plan/plan.go, plan/conditions.go for filters, plan/order.go for sort keys
 //	     |                 scope, the kind's own, metadata, labels, fields, words, at last the expression; the order
 //	  Planner.Snapshot                               plan/plan.go    which cache; waits until it has reached the requested resourceVersion
-//	  cachedOrNew                                    page/page_cache.go    if the same page of the same position was answered before, its bytes are cached: done
+//	  cachedOrNew                                    page/page.go    if the same page of the same position was answered before, its bytes are cached: done
 //	  execute                                        result_cache.go
 //	     |-- Plan.Direct                             plan/executor.go  one term, in an order of the store's: a range of a tree, counted, not searched
 //	     |-- result                                  any other: the cached result, updated by the changes since;
@@ -17,7 +17,7 @@
 //	     |      a range     plan/executor.go         of the term with the fewest objects, each tested
 //	     |-> rows           plan/sorted_rows.go      the matches in their order, a counted tree; plan/facets.go counts the facets
 //	  Page                                           page/page.go     the records from start on
-//	  Answer                                         page/page.go, httpcache    304, or the records' bytes as they are
+//	  Answer                                         page/page.go, httpcache/response.go    304, or the records' bytes as they are
 //
 // A direct or repeated query costs its plan and its page, for any number of objects. A new query walks once, and the first
 // query in an order by any field sorts the matches, once.
@@ -46,7 +46,7 @@
 //     a request that comes with an older snapshot gets a newer one.
 //   - A result keeps Refs and copies of sort values, never Records: it must not keep old versions alive.
 //
-// Pages and their bytes (page/page_cache.go):
+// Pages and their bytes (page/page.go):
 //
 //   - The second time that a page is the same, its records and the joined bytes of its items are cached, and compressed where
 //     a client takes gzip. The head (resource version, totals, facets) is written for each answer, so bytes outlive

@@ -247,16 +247,6 @@ func (c *cache) lastError() error {
 	return c.err
 }
 
-// behind returns why kube-apiserver may have objects that are not cached, nil while the kind is up to date.
-func (c *cache) behind() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err == nil && !c.current {
-		return errIncomplete
-	}
-	return c.err
-}
-
 // intake is the cache as its reflector sees it: a ReflectorStore that also receives bookmarks. Its methods are called by one
 // goroutine.
 type intake struct{ *cache }

@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
@@ -145,18 +144,6 @@ func refusal(s *Store, c *cache) error {
 	}
 	_, err := now.(*cache).usable()
 	return err
-}
-
-// usable returns c, or an error where c only stands for a kind or a namespace that is too large.
-func (c *cache) usable() (*cache, error) {
-	switch {
-	case c.refused == nil:
-		return c, nil
-	case c.namespace != "":
-		return nil, tooLarge(cacheKey{c.gvr, c.namespace})
-	}
-	gr := c.gvr.GroupResource()
-	return nil, status.RetryAfter(refusedRetrySeconds, unavailable(gr, gr.String()+" can't be listed: "+c.refused.Error()))
 }
 
 // MemoryFor returns how many bytes of memory the caches may take, 0 for any number: what is configured, or two fifths of the memory

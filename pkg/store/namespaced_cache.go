@@ -37,12 +37,6 @@ type cacheKey struct {
 	namespace string
 }
 
-// DataByNamespace reports whether the objects of the kind are whole in the snapshots of one namespace only: whether
-// SnapshotIn and WatchIn differ from Snapshot and Watch.
-func (s *Store) DataByNamespace(gvr schema.GroupVersionResource) bool {
-	return len(s.options.Schemas[gvr.GroupResource()].CutClusterWide) > 0
-}
-
 // SnapshotIn returns a snapshot of the objects of one namespace, with what Schema.CutClusterWide names. Its cache is started
 // by the first query and dropped some minutes after the last; its generations and positions are unrelated to those of the
 // kind. For a kind without CutClusterWide, and for no namespace, it is Snapshot. The error is 413 where the namespace has

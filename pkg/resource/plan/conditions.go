@@ -9,6 +9,21 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
+// filters adds the conditions of the query's filters, the kind's own first and the expression last.
+func (b *Builder) filters() error {
+	if b.Own.Plan != nil {
+		if err := b.Own.Plan(b); err != nil {
+			return err
+		}
+	}
+	b.metadata()
+	b.labels()
+	b.ownFilters()
+	b.fields()
+	b.freeText()
+	return b.expression()
+}
+
 // metadata adds the filters that every kind has.
 func (b *Builder) metadata() {
 	q := b.Query

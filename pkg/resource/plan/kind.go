@@ -24,7 +24,7 @@ type Kind struct {
 	CutKeys int
 	// Params are parameters that Plan reads itself, besides those that are fields.
 	Params []string
-	// Plan adds what a filter needs that is more than a comparison with a field.
+	// Plan adds what a filter needs that is more than a comparison with a field. Without a filter in the query it is not called.
 	Plan func(b *Builder) error
 	// NameField is 1 more than the position of a field that the name filter also searches.
 	NameField int

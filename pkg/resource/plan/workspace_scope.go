@@ -98,11 +98,9 @@ func (b *Builder) belongsToWorkspace(r *index.Record) bool {
 	return x.of[r.Namespace] == ""
 }
 
-// appendKey appends what the outcome depends on. Each form begins with a byte of its own, so that its end is known.
+// appendKey appends what the outcome depends on. Each form begins with a byte of its own, so that its end is known; "-" is that of no
+// workspace.
 func (x *workspaceScope) appendKey(key []byte) []byte {
-	if x == nil {
-		return append(key, '-')
-	}
 	own := x.digests[x.workspace]
 	key = append(append(key, '+'), own[:]...)
 	switch {

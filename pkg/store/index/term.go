@@ -19,8 +19,10 @@ const (
 	classMember    = "m"
 )
 
+var everything = term("")
+
 // All is the term that holds for every object.
-func All() Term { return term("") }
+func All() Term { return everything }
 
 // InNamespace holds for the objects of a namespace.
 func InNamespace(namespace string) Term { return term(classNamespace + namespace) }
