@@ -2,12 +2,14 @@ package oauth
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
 	restful "github.com/emicklei/go-restful/v3"
 	"k8s.io/klog/v2"
 
+	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/oauth/discovery"
 	"kapis.dev/ks-apiserver/pkg/oauth/page"
 	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
@@ -170,6 +172,18 @@ func (s *Server) onceLoaded(h handler) handler {
 		}
 		return h(req)
 	}
+}
+
+// loaded returns an iam.ErrUnavailable until all clients and identity providers are known: one that is not known yet does not exist for
+// nobody, and a client of the configuration file may have another secret in a Secret.
+func (s *Server) loaded() error {
+	if s.Loaded == nil {
+		return nil
+	}
+	if err := s.Loaded(); err != nil {
+		return fmt.Errorf("%w: %w", iam.ErrUnavailable, err)
+	}
+	return nil
 }
 
 // static answers with a file that pages refer to. The names contain hashes of the contents.

@@ -210,18 +210,6 @@ func (s *Server) assemblePages() {
 	s.enable(factors)
 }
 
-// loaded returns an iam.ErrUnavailable until all clients and identity providers are known: one that is not known yet does not exist for
-// nobody, and a client of the configuration file may have another secret in a Secret.
-func (s *Server) loaded() error {
-	if s.Loaded == nil {
-		return nil
-	}
-	if err := s.Loaded(); err != nil {
-		return fmt.Errorf("%w: %w", iam.ErrUnavailable, err)
-	}
-	return nil
-}
-
 // enable sets the features of the pages. Features without an option stay nil.
 func (s *Server) enable(factors *account.Factors) {
 	s.useDirectory(noProviders{})

@@ -7,7 +7,7 @@
 // attempts at any number of replicas, no more than the limit reach the comparison. All unknown networks together have a budget, which
 // bounds the guesses of many machines, and the writes that they cause. A network from which the user logged in has a count of its own,
 // so that an attacker can't lock a user out permanently. A shared address, such as a console's, delays attempts instead of refusing
-// them (shared_address.go); while no attempt on a name has failed there, two at a time are counted only if they fail, so that a right
+// them; while no attempt on a name has failed there, two at a time are counted only if they fail, so that a right
 // password costs no write. Names without a user look the same from outside, are counted in memory, and write nothing. While kube-apiserver
 // takes no writes, each replica counts in memory, and no login fails because of it.
 //

@@ -135,6 +135,21 @@ func (e *Endpoint) serve(r *http.Request, read func() (protocol.Form, error)) (a
 	return t, nil
 }
 
+// CheckResource refuses a resource other than the one that the client's access tokens are for (RFC 8707, 2).
+func (i *Issuer) CheckResource(c *client.Client, f protocol.Form) *protocol.Error {
+	switch resource := f["resource"]; {
+	case resource == "", c.ForAPI() && (resource == i.URL || resource == i.Tokens.Audience):
+		return nil
+	case c.ForAPI():
+		return protocol.Refuse(protocol.InvalidTarget,
+			"Access tokens are for this server only: the resource has to be its issuer, or left out.")
+	case resource == token.UserInfo(i.URL):
+		return nil
+	}
+	return protocol.Refuse(protocol.InvalidTarget,
+		"Access tokens of this client are for the userinfo endpoint only; the administrator lists api in its scopeRestrictions.")
+}
+
 // describe returns what the audit says of a grant: its verb and its method, and no provider.
 func describe(grant string) (verb, method, provider string) {
 	switch grant {

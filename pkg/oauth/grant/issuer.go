@@ -9,24 +9,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/oauth/claim"
 	"kapis.dev/ks-apiserver/pkg/oauth/client"
-	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
-
-// CheckResource refuses a resource other than the one that the client's access tokens are for (RFC 8707, 2).
-func (i *Issuer) CheckResource(c *client.Client, f protocol.Form) *protocol.Error {
-	switch resource := f["resource"]; {
-	case resource == "", c.ForAPI() && (resource == i.URL || resource == i.Tokens.Audience):
-		return nil
-	case c.ForAPI():
-		return protocol.Refuse(protocol.InvalidTarget,
-			"Access tokens are for this server only: the resource has to be its issuer, or left out.")
-	case resource == token.UserInfo(i.URL):
-		return nil
-	}
-	return protocol.Refuse(protocol.InvalidTarget,
-		"Access tokens of this client are for the userinfo endpoint only; the administrator lists api in its scopeRestrictions.")
-}
 
 // Response is a token response (RFC 6749, 5.1; OpenID Connect Core 1.0, 3.1.3.3).
 type Response struct {
