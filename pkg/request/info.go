@@ -4,7 +4,9 @@ package request
 import (
 	"context"
 	"strconv"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
@@ -54,6 +56,61 @@ func (i *Info) Asked() string {
 		s += " " + strconv.Quote(i.Name)
 	}
 	return s
+}
+
+// URLPath returns the Path and the RawPath of the URL that is sent on. rawPath is empty, so that url.URL encodes path in its one
+// canonical way; Parse has refused paths whose meaning depends on how they are encoded.
+func (i *Info) URLPath() (path, rawPath string) {
+	return i.Path, ""
+}
+
+// As returns a copy of i that asks for another resource instead of its own, with the scope that this resource has.
+func (i *Info) As(gr schema.GroupResource) *Info {
+	c := *i
+	c.APIGroup, c.Resource = gr.Group, gr.Resource
+	c.Scope = c.scope()
+	return &c
+}
+
+// ListOf returns the request for a list at a path of this server's own; of a workspace where it is not empty.
+func ListOf(group, version, plural, workspace string) *Info {
+	in := ""
+	if workspace != "" {
+		in = "/workspaces/" + workspace
+	}
+	i := &Info{
+		Verb: "list", Path: "/kapis/" + group + "/" + version + in + "/" + plural, Workspace: workspace,
+		APIPrefix: "kapis", APIGroup: group, APIVersion: version, Resource: plural, IsResource: true,
+	}
+	return i.As(schema.GroupResource{Group: group, Resource: plural}) // with the scope of the path
+}
+
+// OfCluster reports whether i is a list or a watch of all objects of a kind, at a path of this server's own.
+func (i *Info) OfCluster() bool {
+	return i.IsResource && !i.IsKubernetes && (i.Verb == "list" || i.Verb == "watch") &&
+		i.Namespace == "" && i.Workspace == "" && i.Name == "" && i.Subresource == ""
+}
+
+// InNamespace returns what i, which is OfCluster, would be if it asked for one namespace.
+func (i *Info) InNamespace(name string) Info {
+	c := *i
+	c.Namespace, c.Path = name, i.within("namespaces/"+name)
+	c.Scope = c.scope()
+	return c
+}
+
+// InWorkspace returns what i, which is OfCluster, would be if it asked for one workspace.
+func (i *Info) InWorkspace(name string) Info {
+	c := *i
+	c.Workspace, c.Path = name, i.within("workspaces/"+name)
+	c.Scope = c.scope()
+	return c
+}
+
+// within returns the path with place inserted before its last segment, which is the resource.
+func (i *Info) within(place string) string {
+	n := strings.LastIndexByte(i.Path, '/') + 1
+	return i.Path[:n] + place + "/" + i.Path[n:]
 }
 
 // InfoKey is the context key of the *Info.

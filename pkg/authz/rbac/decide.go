@@ -3,8 +3,11 @@ package rbac
 import (
 	"context"
 	"iter"
+	"slices"
 	"strconv"
+	"strings"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
 
@@ -162,4 +165,79 @@ func (b *bound) why() string {
 		" to " + b.subject.kind + " " + strconv.Quote(b.subject.name)
 	b.reason.Store(&s)
 	return s
+}
+
+// allow reports whether a rule matches r, whose verb has the bit b.
+func (s *rules) allow(r *request.Info, b uint16) bool {
+	if !r.IsResource {
+		return s.allowPath(r, b)
+	}
+	if !s.verbs.has(r.Verb, b) {
+		return false
+	}
+	return s.anyOf && s.allowGroup(r, rbacv1.APIGroupAll, b) || s.allowGroup(r, r.APIGroup, b)
+}
+
+func (s *rules) allowGroup(r *request.Info, group string, b uint16) bool {
+	if s.anyKind && (s.allowTarget(r, target{group, rbacv1.ResourceAll, ""}, b) ||
+		r.Subresource != "" && s.allowTarget(r, target{group, rbacv1.ResourceAll, r.Subresource}, b)) {
+		return true
+	}
+	return s.allowTarget(r, target{group, r.Resource, r.Subresource}, b)
+}
+
+func (s *rules) allowTarget(r *request.Info, t target, b uint16) bool {
+	grants := s.grants[t]
+	for n := range grants {
+		if g := &grants[n]; g.verbs.has(r.Verb, b) && g.covers(r.Name) {
+			return true
+		}
+	}
+	for n := range s.wide {
+		if w := &s.wide[n]; w.has(t) && w.verbs.has(r.Verb, b) && w.covers(r.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *rules) allowPath(r *request.Info, b uint16) bool {
+	verb := r.Verb
+	if verb == "head" { // its answer has less than that of get
+		verb, b = "get", bit("get")
+	}
+	for n := range s.paths {
+		g := &s.paths[n]
+		if !g.verbs.has(verb, b) {
+			continue
+		}
+		if g.path == r.Path || g.prefix && strings.HasPrefix(r.Path, g.path) {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *verbs) has(verb string, b uint16) bool {
+	if b != 0 {
+		return v.mask&b != 0
+	}
+	return v.mask == everyVerb || slices.Contains(v.others, verb)
+}
+
+// bit returns the verb's own bit in a mask, or 0 for a verb that requests seldom have.
+func bit(verb string) uint16 {
+	if n := slices.Index(words[:], verb); n >= 0 {
+		return 1 << n
+	}
+	return 0
+}
+
+func (w *wideGrant) has(t target) bool {
+	return w.groups[t.group] && w.kinds[target{"", t.resource, t.subresource}]
+}
+
+// covers reports whether g is for the objects of a name; of any name, if it is empty.
+func (g *grant) covers(name string) bool {
+	return g.names == nil || name != "" && slices.Contains(g.names, name)
 }

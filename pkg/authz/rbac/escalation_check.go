@@ -217,11 +217,6 @@ func (h *held) named(grants []*grant, verb, name string) bool {
 	return slices.ContainsFunc(grants, func(g *grant) bool { return g.covers(name) && slices.Contains(g.verbs.others, verb) })
 }
 
-// covers reports whether g is for the objects of a name; of any name, if it is empty.
-func (g *grant) covers(name string) bool {
-	return g.names == nil || name != "" && slices.Contains(g.names, name)
-}
-
 // appendMissing appends a missing rule, or merges it into the last one where they differ in the resource or the name only.
 func appendMissing(out []rbacv1.PolicyRule, verbs []string, group, resource, name string) []rbacv1.PolicyRule {
 	if len(out) > 0 {
