@@ -9,10 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/union"
 
 	"kapis.dev/ks-apiserver/pkg/authn/anonymous"
-	"kapis.dev/ks-apiserver/pkg/authn/apikey"
 	"kapis.dev/ks-apiserver/pkg/authn/bearer"
 	"kapis.dev/ks-apiserver/pkg/authn/providertoken"
-	"kapis.dev/ks-apiserver/pkg/authn/session"
 	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/filter"
 	"kapis.dev/ks-apiserver/pkg/kapis/application/app"
@@ -54,10 +52,13 @@ func (p *components) authenticator() authenticator.Request {
 	by := map[string]authenticator.Request{
 		config.CredentialProxy: p.proxies,
 		config.CredentialToken: &bearer.Authenticator{
+			Prefixed: []bearer.Prefixed{
+				{Prefix: token.APIKeyPrefix, Token: &bearer.APIKeys{Keys: p.accounts.keys}},
+				{Prefix: token.ServiceAccountPrefix, Token: p.accounts.robots},
+				{Prefix: token.ClusterPrefix, Token: p.hub},
+			},
 			Tokens: append([]authenticator.Token{
-				&apikey.Authenticator{Keys: p.accounts.keys}, // first: a prefix identifies its tokens
-				p.accounts.robots, p.hub, // and here
-				&session.Authenticator{Tokens: p.tokens, Sessions: p.sessions},
+				&bearer.AccessTokens{Verifier: p.tokens, Sessions: p.sessions},
 				p.pods,
 				providertoken.New(providertoken.Options{Directory: p.directory, Accounts: p.people, Own: token.IsKey, Now: time.Now}),
 			}, p.legacy...),

@@ -27,7 +27,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/apiserver/backends"
 	"kapis.dev/ks-apiserver/pkg/apiserver/fleet"
 	"kapis.dev/ks-apiserver/pkg/appstore/file"
-	"kapis.dev/ks-apiserver/pkg/authn/apikey"
+	"kapis.dev/ks-apiserver/pkg/authn/bearer"
 	"kapis.dev/ks-apiserver/pkg/authn/clientcertificate"
 	authnfleet "kapis.dev/ks-apiserver/pkg/authn/fleet"
 	"kapis.dev/ks-apiserver/pkg/authn/requestheader"
@@ -288,7 +288,7 @@ func (p *components) makeLogin(context.Context) (err error) {
 	p.oauth, err = oauth.New(oauth.Options{
 		Issuer: issuer.URL, Tokens: newIssuer(p.cfg, p.keys), Verifier: p.tokens, Keys: p.keys, Clients: p.clients, Sessions: p.sessions,
 		Authenticator: p.accounts.authenticator, Directory: p.directory, Factors: p.accounts.factors, APIKeys: p.accounts.keys,
-		ChangePassword: p.accounts.authenticator.ChangePassword, OtherTokens: &apikey.Authenticator{Keys: p.accounts.keys},
+		ChangePassword: p.accounts.authenticator.ChangePassword, OtherTokens: &bearer.APIKeys{Keys: p.accounts.keys},
 		Origin: p.accounts.originOf, Origins: p.ours(), Console: p.console(),
 		PasswordGrant: p.cfg.Authentication.PasswordGrant, CodeLife: time.Duration(issuer.AuthorizationCodeMaxAge), Now: time.Now,
 		Metrics: p.metrics, Loaded: p.secretsKnown,

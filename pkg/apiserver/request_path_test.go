@@ -15,7 +15,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authn/anonymous"
 	"kapis.dev/ks-apiserver/pkg/authn/bearer"
 	"kapis.dev/ks-apiserver/pkg/authn/requestheader"
-	"kapis.dev/ks-apiserver/pkg/authn/session"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/authz/rbac"
 	"kapis.dev/ks-apiserver/pkg/config"
@@ -49,7 +48,7 @@ func road(tb testing.TB) (http.Handler, string) {
 		tb.Fatal(err)
 	}
 	p.who = union.NewFailOnError(&bearer.Authenticator{Tokens: []authenticator.Token{
-		&session.Authenticator{Tokens: p.tokens, Sessions: everyone{}},
+		&bearer.AccessTokens{Verifier: p.tokens, Sessions: everyone{}},
 	}}, anonymous.Authenticator{})
 	p.may = &authz.Order{Authorizers: authz.Union{
 		authz.Func(authz.RestrictAPIKeys), authz.Paths(authz.DefaultPaths()), authz.Loaded{Authorizer: adminIndex(tb), Known: func() error { return nil }},

@@ -12,9 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
-	"kapis.dev/ks-apiserver/pkg/authn/apikey"
 	"kapis.dev/ks-apiserver/pkg/authn/bearer"
-	"kapis.dev/ks-apiserver/pkg/authn/session"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	iamapikey "kapis.dev/ks-apiserver/pkg/iam/apikey"
 	"kapis.dev/ks-apiserver/pkg/iam/crdclient"
@@ -88,9 +86,10 @@ func credentials() (_ *bearer.Authenticator, access, key string, err error) {
 		Expires: now.Add(time.Minute)}); err != nil {
 		return nil, "", "", err
 	}
-	return &bearer.Authenticator{Tokens: []authenticator.Token{
-		&apikey.Authenticator{Keys: apiKeys}, &session.Authenticator{Tokens: verifier, Sessions: sessions},
-	}}, access, key, nil
+	return &bearer.Authenticator{
+		Prefixed: []bearer.Prefixed{{Prefix: token.APIKeyPrefix, Token: &bearer.APIKeys{Keys: apiKeys}}},
+		Tokens:   []authenticator.Token{&bearer.AccessTokens{Verifier: verifier, Sessions: sessions}},
+	}, access, key, nil
 }
 
 // recognize returns how long it takes to authenticate a request with that bearer token.

@@ -1,4 +1,5 @@
-// Package bearer finds the bearer token of a request (RFC 6750) and has it verified.
+// Package bearer finds the bearer token of a request (RFC 6750) and has it verified: here, if it is an access token or an API key of this
+// server, and by other authenticators otherwise.
 package bearer
 
 import (
@@ -10,8 +11,10 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/token"
 )
 
 // MaxHeader is the longest Authorization header, in bytes, that is read.
@@ -31,6 +34,8 @@ var (
 
 // Authenticator has the bearer token of a request verified by several authenticators, each for its own kind of token.
 type Authenticator struct {
+	// Prefixed are asked first, each about tokens with its prefix alone.
+	Prefixed []Prefixed
 	// Tokens are asked in order. Each accepts the token, or says that it is of another kind, or why it is not valid.
 	Tokens []authenticator.Token
 	// Origins are the pages whose WebSockets may use the cookie instead of the header, besides those of the address that the request itself
@@ -38,7 +43,17 @@ type Authenticator struct {
 	Origins request.Origins
 }
 
-var _ authenticator.Request = (*Authenticator)(nil)
+// Prefixed is an authenticator of tokens that a prefix identifies. It has to refuse those of other kinds nevertheless.
+type Prefixed struct {
+	Prefix string
+	Token  authenticator.Token
+}
+
+var (
+	_ authenticator.Request = (*Authenticator)(nil)
+	_ authenticator.Token   = (*APIKeys)(nil)
+	_ authenticator.Token   = (*AccessTokens)(nil)
+)
 
 // AuthenticateRequest verifies the token, whether it comes in the header or in the cookie. A request without a token is neither accepted
 // nor refused.
@@ -55,22 +70,35 @@ func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Res
 	return a.AuthenticateToken(r.Context(), token)
 }
 
-// AuthenticateToken asks each in turn, and fails if none knows the token.
+// AuthenticateToken asks each that could know the token in turn, and fails if none does. A token that one has refused may be another's: so
+// an error that says "not now" counts, whatever the others say.
 func (a *Authenticator) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	var errs []error
-	for _, t := range a.Tokens {
-		resp, ok, err := t.AuthenticateToken(ctx, token)
-		if ok && err == nil {
-			return resp, true, nil
+	for i := range a.Prefixed {
+		if p := &a.Prefixed[i]; strings.HasPrefix(token, p.Prefix) {
+			if resp, ok := ask(ctx, p.Token, token, &errs); ok {
+				return resp, true, nil
+			}
 		}
-		if err != nil {
-			errs = append(errs, err)
+	}
+	for _, t := range a.Tokens {
+		if resp, ok := ask(ctx, t, token, &errs); ok {
+			return resp, true, nil
 		}
 	}
 	if len(errs) == 0 {
 		return nil, false, errNobody
 	}
 	return nil, false, fmt.Errorf("bearer token: %w", errors.Join(errs...))
+}
+
+// ask returns what one of several authenticators says of a token, and appends its error to errs.
+func ask(ctx context.Context, t authenticator.Token, token string, errs *[]error) (*authenticator.Response, bool) {
+	resp, ok, err := t.AuthenticateToken(ctx, token)
+	if err != nil {
+		*errs = append(*errs, err)
+	}
+	return resp, ok && err == nil
 }
 
 // FromHeader returns the bearer token of the Authorization header. It distinguishes a missing header from a wrong one, and copies
@@ -153,4 +181,55 @@ func isWebSocket(r *http.Request) bool {
 	return r.Method == http.MethodGet &&
 		httpguts.HeaderValuesContainsToken(r.Header["Connection"], "upgrade") &&
 		httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "websocket")
+}
+
+// AccessTokens verifies this server's own access tokens, and checks at each request that their session still lives: every token can be
+// revoked.
+type AccessTokens struct {
+	Verifier *token.Verifier
+	Sessions Sessions
+}
+
+// Sessions finds the current user of a verified token, and refuses the token of a session that has ended.
+type Sessions interface {
+	Authenticate(ctx context.Context, a *token.Access) (user.Info, error)
+}
+
+// AuthenticateToken returns the user of an access token.
+func (a *AccessTokens) AuthenticateToken(ctx context.Context, s string) (*authenticator.Response, bool, error) {
+	access, err := a.Verifier.Access(s)
+	if err != nil {
+		return nil, false, err
+	}
+	u, err := a.Sessions.Authenticate(ctx, access)
+	if err != nil {
+		return nil, false, fmt.Errorf("session of the token: %w", err)
+	}
+	return &authenticator.Response{User: u}, true, nil
+}
+
+// APIKeys verifies bearer tokens that have the form of an API key, and leaves all others to other authenticators.
+type APIKeys struct {
+	Keys Keys
+}
+
+// Keys finds the current owner of an API key, and refuses a key that is not valid.
+type Keys interface {
+	Authenticate(k token.APIKey) (user.Info, error)
+}
+
+// AuthenticateToken returns the user of an API key.
+func (a *APIKeys) AuthenticateToken(_ context.Context, s string) (*authenticator.Response, bool, error) {
+	if !strings.HasPrefix(s, token.APIKeyPrefix) {
+		return nil, false, nil
+	}
+	k, err := token.ParseAPIKey(s)
+	if err != nil {
+		return nil, false, err
+	}
+	u, err := a.Keys.Authenticate(k)
+	if err != nil {
+		return nil, false, err
+	}
+	return &authenticator.Response{User: u}, true, nil
 }

@@ -3,16 +3,19 @@ package bearer_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/authn/bearer"
+	"kapis.dev/ks-apiserver/pkg/token"
 )
 
 // only returns an authenticator that knows one token.
@@ -97,6 +100,87 @@ func TestErrorOfTheOneWhoKnowsTheTokenIsKept(t *testing.T) {
 	}
 }
 
+// asked returns an authenticator that counts what it is asked about, and answers by a function.
+func asked(n *int, answer func(s string) (bool, error)) authenticator.Token {
+	return authenticator.TokenFunc(func(_ context.Context, s string) (*authenticator.Response, bool, error) {
+		*n++
+		ok, err := answer(s)
+		return &authenticator.Response{User: &user.DefaultInfo{Name: "somebody"}}, ok, err
+	})
+}
+
+// What a prefix identifies is asked about tokens with that prefix alone, as they are written; the others are asked about each token that is
+// not accepted before.
+func TestAPrefixChoosesWhoIsAskedAboutAToken(t *testing.T) {
+	const jwt = "eyJhbGciOiJSUzI1NiJ9.e30.x"
+	for claim, test := range map[string]struct {
+		token       string
+		keys, robot int
+	}{
+		"access token":             {jwt, 0, 0},
+		"prefix alone":             {"ksk_", 1, 0},
+		"another prefix alone":     {"kssa_", 0, 1},
+		"beginning of the prefix":  {"ksk", 0, 0},
+		"prefix in another case":   {"KSK_" + jwt, 0, 0},
+		"prefix partly in another": {"ksk-" + jwt, 0, 0},
+		"JWT after the prefix":     {"ksk_" + jwt, 1, 0},
+		"prefix in a JWT":          {jwt + "ksk_", 0, 0},
+		"two prefixes":             {"ksk_kssa_x", 1, 0},
+		"the other one first":      {"kssa_ksk_x", 0, 1},
+		"dot before the prefix":    {".ksk_x", 0, 0},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			var keys, robot, rest int
+			refuse := func(string) (bool, error) { return false, errBad }
+			a := &bearer.Authenticator{
+				Prefixed: []bearer.Prefixed{{Prefix: "ksk_", Token: asked(&keys, refuse)}, {Prefix: "kssa_", Token: asked(&robot, refuse)}},
+				Tokens:   []authenticator.Token{asked(&rest, func(string) (bool, error) { return false, nil })},
+			}
+			if _, ok, err := a.AuthenticateToken(t.Context(), test.token); ok || err == nil || errors.Is(err, errBad) != (test.keys+test.robot > 0) {
+				t.Errorf("%v, %v", ok, err)
+			}
+			if keys != test.keys || robot != test.robot || rest != 1 {
+				t.Errorf("API keys were asked %d times, service accounts %d, the rest %d", keys, robot, rest)
+			}
+		})
+	}
+}
+
+// Choosing by the prefix accepts and refuses what asking all in turn did, and says "not now" where any of those could have known the token.
+func TestChoosingByPrefixAnswersAsAskingEachInTurn(t *testing.T) {
+	busy := errors.New("not now")
+	answers := map[string]func(string) (bool, error){
+		"accepts":       func(string) (bool, error) { return true, nil },
+		"knows nothing": func(string) (bool, error) { return false, nil },
+		"refuses":       func(string) (bool, error) { return false, errBad },
+		"not now":       func(string) (bool, error) { return false, busy },
+		"contradicts":   func(string) (bool, error) { return true, errBad },
+	}
+	for first, key := range answers {
+		for second, other := range answers {
+			var n int
+			prefixed := asked(&n, key)
+			inTurn := authenticator.TokenFunc(func(ctx context.Context, s string) (*authenticator.Response, bool, error) {
+				if !strings.HasPrefix(s, "ksk_") {
+					return nil, false, nil
+				}
+				return prefixed.AuthenticateToken(ctx, s)
+			})
+			all := &bearer.Authenticator{Tokens: []authenticator.Token{inTurn, asked(&n, other)}}
+			chosen := &bearer.Authenticator{
+				Prefixed: []bearer.Prefixed{{Prefix: "ksk_", Token: prefixed}}, Tokens: []authenticator.Token{asked(&n, other)},
+			}
+			for _, token := range []string{"ksk_", "ksk_x", "KSK_x", "ksk", "x.ksk_.y", "ksk_eyJ.e30.x"} {
+				_, want, wrong := all.AuthenticateToken(t.Context(), token)
+				_, got, err := chosen.AuthenticateToken(t.Context(), token)
+				if got != want || fmt.Sprint(err) != fmt.Sprint(wrong) || errors.Is(err, busy) != errors.Is(wrong, busy) {
+					t.Errorf("the key's %s, the other %s, %q: %v, %v instead of %v, %v", first, second, token, got, err, want, wrong)
+				}
+			}
+		}
+	}
+}
+
 // S52: the cookie counts on a WebSocket of our own pages, and nowhere else.
 func TestCookieCountsOnWebSocketsOfOurPagesOnly(t *testing.T) {
 	a := &bearer.Authenticator{Tokens: []authenticator.Token{only("good", "alice")}, Origins: []string{"https://console.example"}}
@@ -172,6 +256,112 @@ func FuzzFromHeader(f *testing.F) {
 		}
 		if found && (token == "" || strings.ContainsAny(token, " \t\r\n,;\"") || !strings.HasSuffix(s, token)) {
 			t.Errorf("%q gives %q", s, token)
+		}
+	})
+}
+
+type sessions func(a *token.Access) (user.Info, error)
+
+func (f sessions) Authenticate(_ context.Context, a *token.Access) (user.Info, error) { return f(a) }
+
+// S36: the session of a good token is checked at every request, even when the token is cached.
+func TestGoodTokenIsOnlyAsGoodAsItsSession(t *testing.T) {
+	now := func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
+	keys, err := token.Generate(now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	verifier, err := token.NewVerifier(token.Rules{Keys: keys, Issuer: "https://ks.example", Audience: "a", Now: now, CacheSize: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuer := &token.Issuer{Keys: keys, URL: "https://ks.example", Audience: "a", Now: now}
+	s, err := issuer.Access(&token.Access{Subject: "u", Username: "alice", Client: "c", Session: "s1", Issued: now(), Expires: now().Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var over error
+	asked := 0
+	a := &bearer.AccessTokens{Verifier: verifier, Sessions: sessions(func(a *token.Access) (user.Info, error) {
+		asked++
+		if a.Session != "s1" || a.Subject != "u" {
+			t.Errorf("asked about %+v", a)
+		}
+		return &user.DefaultInfo{Name: a.Username}, over
+	})}
+	for range 2 {
+		if resp, ok, err := a.AuthenticateToken(t.Context(), s); !ok || err != nil || resp.User.GetName() != "alice" {
+			t.Fatalf("%v, %v", ok, err)
+		}
+	}
+	over = errors.New("over")
+	if _, ok, err := a.AuthenticateToken(t.Context(), s); ok || !errors.Is(err, over) {
+		t.Errorf("%v, %v", ok, err)
+	}
+	if asked != 3 {
+		t.Errorf("asked %d times", asked)
+	}
+	forUserinfo, err := issuer.Access(&token.Access{Subject: "u", Username: "alice", Client: "c", Session: "s1", Issued: now(), Expires: now().Add(time.Hour),
+		Audience: token.UserInfo("https://ks.example")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	over = nil
+	for range 2 { // T9700-8
+		if _, ok, err := a.AuthenticateToken(t.Context(), forUserinfo); ok || !errors.Is(err, token.ErrInvalid) || asked != 3 {
+			t.Errorf("a token for the userinfo endpoint: %v, %v", ok, err)
+		}
+	}
+	if _, ok, err := a.AuthenticateToken(t.Context(), s+"x"); ok || !errors.Is(err, token.ErrInvalid) || asked != 3 {
+		t.Errorf("a bad token: %v, %v", ok, err)
+	}
+}
+
+type keys struct {
+	name string
+	err  error
+}
+
+func (k keys) Authenticate(key token.APIKey) (user.Info, error) {
+	if key.Name != k.name {
+		return nil, errors.New("not the key")
+	}
+	return &user.DefaultInfo{Name: "alice"}, k.err
+}
+
+func TestOnlyAPIKeysAreVerified(t *testing.T) {
+	text, key := token.NewAPIKey()
+	refused := errors.New("refused")
+	for name, test := range map[string]struct {
+		token string
+		keys  keys
+		ok    bool
+		err   bool
+	}{
+		"Good":         {text, keys{name: key.Name}, true, false},
+		"Refused":      {text, keys{name: key.Name, err: refused}, false, true},
+		"Unknown":      {text, keys{name: "another"}, false, true},
+		"CutOff":       {text[:40], keys{name: key.Name}, false, true},
+		"AnotherToken": {"eyJhbGciOiJSUzI1NiJ9.e30.x", keys{}, false, false},
+		"Empty":        {"", keys{}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			resp, ok, err := (&bearer.APIKeys{Keys: test.keys}).AuthenticateToken(t.Context(), test.token)
+			if ok != test.ok || (err != nil) != test.err || ok && resp.User.GetName() != "alice" {
+				t.Errorf("%v, %v, %v", resp, ok, err)
+			}
+		})
+	}
+}
+
+func FuzzAPIKeys(f *testing.F) {
+	text, key := token.NewAPIKey()
+	f.Add(text)
+	f.Add("ksk_")
+	a := &bearer.APIKeys{Keys: keys{name: key.Name}}
+	f.Fuzz(func(t *testing.T, s string) {
+		if _, ok, err := a.AuthenticateToken(t.Context(), s); ok && (err != nil || s[:30] != text[:30]) {
+			t.Errorf("%q is good", s)
 		}
 	})
 }
