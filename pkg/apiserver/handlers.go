@@ -252,18 +252,21 @@ func (p routes) answer(container *restful.Container, documents, kinds http.Handl
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = router.Canonical(r)
 		w.Header()["X-Content-Type-Options"] = nosniff // some of these handlers are not ours
-		if err := gone.Refuse(request.InfoFrom(r.Context())); err != nil {
+		info := request.InfoFrom(r.Context())
+		if err := gone.Refuse(info); err != nil {
 			web.WriteError(w, r, err)
 			return
 		}
 		switch path := r.URL.Path; {
+		case info != nil && info.IsResource:
+			container.Dispatch(w, r) // the others are no resources
 		case !authz.DecisionFrom(r.Context()).Allowed():
 			container.Dispatch(w, r) // a partial list: only routes restrict their answer
 		case path == "/metrics":
 			metrics.ServeHTTP(w, r)
 		case strings.HasPrefix(path, "/openapi/"):
 			documents.ServeHTTP(w, r)
-		case health.IsPath(path):
+		case isHealth(path):
 			healthy.ServeHTTP(w, r)
 		case memberships(p).owns(path):
 			joins.ServeHTTP(w, r)

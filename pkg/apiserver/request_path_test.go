@@ -17,6 +17,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authn/requestheader"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/authz/rbac"
+	"kapis.dev/ks-apiserver/pkg/cluster/join"
 	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/filter"
 	kapisconfig "kapis.dev/ks-apiserver/pkg/kapis/config"
@@ -174,6 +175,23 @@ func TestHandlersThatAreNoRoutesNeverSeeAPart(t *testing.T) {
 			if w.status != http.StatusNotFound && w.status != http.StatusForbidden {
 				t.Errorf("%s, %s: code %d", path, claim, w.status)
 			}
+		}
+	}
+}
+
+// Requests for resources go to the routes at once: no path of a handler that is no route is one of a resource.
+func TestPathsOfHandlersThatAreNoRoutesAreNoResources(t *testing.T) {
+	for _, path := range []string{
+		"/metrics", "/openapi/v2", "/openapi/v3/apis/x/v1", "/healthz/ping", "/livez", "/readyz/x/y", "/kapis", "/kapis/", "/kapi", "/kapi/v1", "/kapi/v1/",
+		"/kapis/x.io", "/kapis/x.io/", "/kapis/x.io/v1", "/kapis/x.io/v1/", "/clusters/host/kapis/x.io/v1", "/kapis/clusters/host/x.io/v1",
+		join.PathJoin, join.PathLinks + "a", join.PathDirect,
+	} {
+		info, err := request.Parse(roadRequest(t, "", path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.IsResource {
+			t.Errorf("%s is the resource %s", path, info.Asked())
 		}
 	}
 }

@@ -15,7 +15,6 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"kapis.dev/ks-apiserver/pkg/apiserver/health"
 	"kapis.dev/ks-apiserver/pkg/certificate"
 	"kapis.dev/ks-apiserver/pkg/filter"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -202,7 +201,7 @@ func (d *drain) count(next http.Handler) http.Handler {
 			// The client's next request goes where it is led to then. HTTP/2 says this by GOAWAY (RFC 9113, 6.8), which net/http sends for it.
 			w.Header().Set("Connection", "close")
 		}
-		if health.IsPath(r.URL.Path) {
+		if isHealth(r.URL.Path) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -210,6 +209,11 @@ func (d *drain) count(next http.Handler) http.Handler {
 		defer d.open.Add(-1)
 		next.ServeHTTP(w, r)
 	})
+}
+
+// isHealth reports whether a path is one of those that health.Handler serves.
+func isHealth(path string) bool {
+	return strings.HasPrefix(path, "/healthz") || strings.HasPrefix(path, "/livez") || strings.HasPrefix(path, "/readyz")
 }
 
 // wait returns once no request is open, and reports whether that was before most had passed.

@@ -25,7 +25,7 @@ type Order struct {
 	// Aliases knows the kinds of resources.kubesphere.io.
 	Aliases Aliases
 	// OwnShell returns the one reading of a request for the caller's own kubectl shell, whatever its address is, and nil for any other
-	// request; nil where there are none.
+	// request; nil where there are none. Shells are opened with the verb get, and it is asked about no other.
 	OwnShell func(u user.Info, r *request.Info) *request.Info
 	// Members is nil where the modes lack RBAC: only RBAC has memberships.
 	Members Members
@@ -50,7 +50,7 @@ func (o *Order) Authorize(ctx context.Context, u user.Info, r *request.Info) (De
 		switch {
 		case err != nil || d.denied:
 			return d, err
-		case d.Allowed() && first:
+		case d.Allowed() && first && o.Vetoing > 0:
 			return o.vetoAlias(ctx, u, r, d)
 		case d.Allowed():
 			return d, nil
@@ -134,7 +134,7 @@ func (l Loaded) Authorize(ctx context.Context, u user.Info, r *request.Info) (De
 // A right to one of them is enough, and a denial of one of them holds.
 func (o *Order) readings(u user.Info, r *request.Info) iter.Seq[*request.Info] {
 	return func(yield func(*request.Info) bool) {
-		if o.OwnShell != nil {
+		if o.OwnShell != nil && r != nil && r.Verb == "get" {
 			if shell := o.OwnShell(u, r); shell != nil {
 				yield(shell)
 				return

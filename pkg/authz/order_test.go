@@ -91,6 +91,24 @@ func TestEachAuthorizerIsAskedOnceAboutEachName(t *testing.T) {
 	}
 }
 
+// Shells are opened with the verb get: the question whether a request is for the caller's own is asked about no other.
+func TestOnlyAGetMayBeForTheOwnShell(t *testing.T) {
+	var about []string
+	o := &authz.Order{Authorizers: authz.Union{answer(authz.Allow("", ""), nil)}, OwnShell: func(_ user.Info, r *request.Info) *request.Info {
+		about = append(about, r.Verb)
+		return r
+	}}
+	for _, verb := range []string{"get", "list", "watch", "create", "delete"} {
+		r := &request.Info{Verb: verb, IsResource: true, APIPrefix: "kapis", APIGroup: "terminal.kubesphere.io", Resource: "users", Subresource: "kubectl"}
+		if d, err := o.Authorize(t.Context(), &user.DefaultInfo{Name: "jane"}, r); err != nil || !d.Allowed() {
+			t.Errorf("%s: %v, %v", verb, d, err)
+		}
+	}
+	if len(about) != 1 || about[0] != "get" {
+		t.Errorf("asked about %v", about)
+	}
+}
+
 func BenchmarkOrder(b *testing.B) {
 	for name, path := range map[string]string{
 		"plain": "/apis/apps/v1/namespaces/a/deployments/d", "alias": "/kapis/resources.kubesphere.io/v1alpha3/pods",

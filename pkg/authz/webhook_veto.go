@@ -21,9 +21,6 @@ const (
 
 // vetoAlias returns d, which allows r, unless a vetoing authorizer denies the alias of r.
 func (o *Order) vetoAlias(ctx context.Context, u user.Info, r *request.Info, d Decision) (Decision, error) {
-	if o.Vetoing == 0 {
-		return d, nil
-	}
 	if alias := o.Aliases.Of(r); alias != nil {
 		if v, err := o.vetoing().Authorize(ctx, u, alias); err != nil || v.denied {
 			return Deny(v.Reason), err

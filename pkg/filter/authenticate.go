@@ -25,7 +25,8 @@ type Authentication struct {
 	// answered with 401.
 	Authenticator authenticator.Request
 	// VerifiesItself reports whether an endpoint verifies the credentials of a request itself (the token endpoint, whose Authorization header
-	// may be a client's). Such requests go on as anonymous ones, with the header left in. Nil means that there are none.
+	// may be a client's). Such requests go on as anonymous ones, with the header left in. No resource is such an endpoint, so that it is not
+	// asked about requests for one. Nil means that there are none.
 	VerifiesItself func(*request.Info) bool
 	// Proxies are the authenticating proxies, whose identity headers count; nil for none.
 	Proxies Proxies
@@ -125,7 +126,7 @@ func (a Authentication) Wrap(next http.Handler) http.Handler {
 		}
 		w, r, rec := recorded(w, r)
 		rec.source, rec.asked = a.Source, r
-		if a.VerifiesItself != nil && a.VerifiesItself(info) {
+		if !info.IsResource && a.VerifiesItself != nil && a.VerifiesItself(info) {
 			rec.user = anonymous
 			LimitHTTP2(w, r)
 			next.ServeHTTP(w, r)

@@ -347,6 +347,19 @@ func (absentProxies) Trusts(*http.Request) bool { return false }
 func (absentProxies) Headers() []string         { return []string{"my-user"} }
 func (absentProxies) HeaderPrefixes() []string  { return []string{"my-extra-", ""} }
 
+// Only an endpoint that is no resource may verify credentials itself.
+func TestNoResourceVerifiesItsCredentialsItself(t *testing.T) {
+	nobody := authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) { return nil, false, nil })
+	h := Chain(http.HandlerFunc(ok), Info, Authentication{Authenticator: nobody, VerifiesItself: func(*request.Info) bool { return true }}.Wrap)
+	for path, want := range map[string]int{
+		"/oauth/token": http.StatusOK, "/kapis/x.io/v1/things": http.StatusUnauthorized, "/api/v1/pods": http.StatusUnauthorized,
+	} {
+		if w := serve(h, httptest.NewRequest(http.MethodGet, path, nil)); w.Code != want {
+			t.Errorf("%s: answered %d, not %d", path, w.Code, want)
+		}
+	}
+}
+
 // strictProxies fail the test if anything of them is called while none is configured.
 type strictProxies struct {
 	proxies

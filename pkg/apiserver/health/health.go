@@ -31,11 +31,6 @@ type Handler struct {
 	Checks func() []Check
 }
 
-// IsPath reports whether a path is one of those that Handler serves.
-func IsPath(path string) bool {
-	return strings.HasPrefix(path, "/healthz") || strings.HasPrefix(path, "/livez") || strings.HasPrefix(path, "/readyz")
-}
-
 var errWithheld = errors.New("log in to see why")
 
 var ping = Check{Name: "ping", Vital: true, Fault: func() error { return nil }}
