@@ -2,6 +2,7 @@ package filter
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -173,22 +174,8 @@ func verb(i *request.Info, method string) string {
 	switch v {
 	case "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "proxy", "post", "put", "head", "options":
 		return v
-	case http.MethodGet:
-		return "get"
-	case http.MethodHead:
-		return "head"
-	case http.MethodPost:
-		return "post"
-	case http.MethodPut:
-		return "put"
-	case http.MethodPatch:
-		return "patch"
-	case http.MethodDelete:
-		return "delete"
-	case http.MethodOptions:
-		return "options"
 	}
-	return "other"
+	return cmp.Or(request.LowerMethod(v), "other")
 }
 
 // lasting reports whether the length of a request is the client's choice.

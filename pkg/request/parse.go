@@ -243,8 +243,17 @@ func isGlobal(group, resource string) bool {
 	return false
 }
 
-// lower returns the method in lower case; for a method that isMethod knows it allocates nothing.
+// lower returns the method in lower case; for a method that LowerMethod knows it allocates nothing.
 func lower(method string) string {
+	if known := LowerMethod(method); known != "" {
+		return known
+	}
+	return strings.ToLower(method)
+}
+
+// LowerMethod returns a method of HTTP in lower case without allocating, "" for what is none that is served: methods are free text on the
+// wire.
+func LowerMethod(method string) string {
 	switch method {
 	case http.MethodGet:
 		return "get"
@@ -258,8 +267,10 @@ func lower(method string) string {
 		return "patch"
 	case http.MethodDelete:
 		return "delete"
+	case http.MethodOptions:
+		return "options"
 	}
-	return strings.ToLower(method)
+	return ""
 }
 
 func methodNotAllowed(method, path string) error {

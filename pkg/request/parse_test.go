@@ -417,3 +417,12 @@ func TestAnUpgradeIsTold(t *testing.T) {
 		}
 	}
 }
+
+func TestAWordForAMethodIsOneOfAList(t *testing.T) {
+	for method, want := range map[string]string{"GET": "get", "HEAD": "head", "POST": "post", "PUT": "put", "PATCH": "patch", "DELETE": "delete",
+		"OPTIONS": "options", "CONNECT": "", "get": "", "": "", "X\n": ""} {
+		if got := request.LowerMethod(method); got != want {
+			t.Errorf("%q: %q, want %q", method, got, want)
+		}
+	}
+}
