@@ -2,7 +2,6 @@
 package aliyun
 
 import (
-	"fmt"
 	"net/url"
 
 	"kapis.dev/ks-apiserver/pkg/idp"
@@ -16,22 +15,15 @@ const Name = "AliyunIDaaSProvider"
 func Type() idp.Type { return idp.Type{Name: Name, Open: open} }
 
 type settings struct {
-	ClientID     string     `json:"clientID"`
-	ClientSecret idp.Secret `json:"clientSecret"`
 	// Endpoint has the addresses that the application's page at IDaaS shows.
-	Endpoint    upstream.Endpoint `json:"endpoint"`
-	RedirectURL string            `json:"redirectURL"`
-	Scopes      []string          `json:"scopes"`
+	Endpoint upstream.Endpoint `json:"endpoint"`
 
-	upstream.Settings
+	upstream.Registration
 }
 
 func (s *settings) check(loopback bool) error {
-	switch {
-	case s.ClientID == "":
-		return fmt.Errorf("the key %q is missing", "clientID")
-	case s.ClientSecret.IsZero():
-		return fmt.Errorf("the key %q is missing", "clientSecret")
+	if err := s.Confidential(); err != nil {
+		return err
 	}
 	if err := s.Endpoint.Check(loopback); err != nil {
 		return err
@@ -50,15 +42,11 @@ func open(raw []byte, o idp.OpenOptions) (idp.Provider, error) {
 	if err := s.check(o.AllowLoopback); err != nil {
 		return nil, err
 	}
-	client, err := upstream.NewClient(s.Settings, o)
+	f, err := s.Flow(s.Endpoint.AuthURL, s.Endpoint.TokenURL, o)
 	if err != nil {
 		return nil, err
 	}
-	f := &upstream.Flow{
-		Grant:    &upstream.Grant{Client: client, ID: s.ClientID, Secret: s.ClientSecret},
-		Request:  upstream.Request{AuthURL: s.Endpoint.AuthURL, Callback: s.RedirectURL, Scopes: s.Scopes, PKCE: true},
-		TokenURL: s.Endpoint.TokenURL, Again: url.Values{"prompt": {"login"}},
-	}
+	f.Again = url.Values{"prompt": {"login"}}
 	f.PersonAt(s.Endpoint.UserInfoURL, person)
 	return f, nil
 }

@@ -27,30 +27,22 @@ const (
 func Type() idp.Type { return idp.Type{Name: Name, Open: open} }
 
 type settings struct {
-	ClientID     string     `json:"clientID"`
-	ClientSecret idp.Secret `json:"clientSecret"`
 	// Endpoint is for a GitHub Enterprise Server: https://<host>/login/oauth/authorize, https://<host>/login/oauth/access_token and
 	// https://<host>/api/v3/user.
-	Endpoint    upstream.Endpoint `json:"endpoint"`
-	RedirectURL string            `json:"redirectURL"`
-	// Scopes are the requested scopes; by default user:email, and read:org if Organizations are set. With read:org, organizations and teams
-	// become groups.
-	Scopes []string `json:"scopes"`
+	Endpoint upstream.Endpoint `json:"endpoint"`
 	// Organizations are the organizations whose members may log in, by name or by number; none for all users of GitHub. A
 	// name that an organization gives up can be taken by another one; a number can't. An entry of digits only is a number,
 	// never a name.
 	Organizations []string `json:"organizations"`
 	GroupsPrefix  string   `json:"groupsPrefix"`
 
-	upstream.Settings
+	// Scopes are by default user:email, and read:org if Organizations are set. With read:org, organizations and teams become groups.
+	upstream.Registration
 }
 
 func (s *settings) complete(loopback bool) error {
-	if s.ClientID == "" {
-		return fmt.Errorf("the key %q is missing", "clientID")
-	}
-	if s.ClientSecret.IsZero() {
-		return fmt.Errorf("the key %q is missing", "clientSecret")
+	if err := s.Confidential(); err != nil {
+		return err
 	}
 	for _, a := range []struct {
 		key      string
@@ -101,16 +93,12 @@ func open(raw []byte, o idp.OpenOptions) (idp.Provider, error) {
 	if err := s.complete(o.AllowLoopback); err != nil {
 		return nil, err
 	}
-	client, err := upstream.NewClient(s.Settings, o)
+	f, err := s.Flow(s.Endpoint.AuthURL, s.Endpoint.TokenURL, o)
 	if err != nil {
 		return nil, err
 	}
-	p := &provider{settings: s, Flow: &upstream.Flow{
-		Grant:    &upstream.Grant{Client: client, ID: s.ClientID, Secret: s.ClientSecret},
-		Request:  upstream.Request{AuthURL: s.Endpoint.AuthURL, Callback: s.RedirectURL, Scopes: s.Scopes, PKCE: true},
-		TokenURL: s.Endpoint.TokenURL, Style: upstream.StyleForm, Hint: "login", Again: url.Values{"prompt": {"select_account"}},
-		Lasting: true,
-	}}
+	f.Style, f.Hint, f.Again, f.Lasting = upstream.StyleForm, "login", url.Values{"prompt": {"select_account"}}, true
+	p := &provider{settings: s, Flow: f}
 	p.Person = p.person
 	return p, nil
 }

@@ -18,27 +18,21 @@ const Name = "GitLabIdentityProvider"
 func Type() idp.Type { return idp.Type{Name: Name, Open: open} }
 
 type settings struct {
-	ClientID     string     `json:"clientID"`
-	ClientSecret idp.Secret `json:"clientSecret"`
 	// BaseURL is the address of the GitLab; "" for https://gitlab.com.
-	BaseURL     string `json:"baseURL"`
-	RedirectURL string `json:"redirectURL"`
-	// Scopes are the requested scopes; by default openid, profile and email. openid is required, since the userinfo endpoint needs it.
-	Scopes []string `json:"scopes"`
+	BaseURL string `json:"baseURL"`
 	// Groups says that the paths of the user's groups become groups here.
 	Groups       bool   `json:"groups"`
 	GroupsPrefix string `json:"groupsPrefix"`
 
-	upstream.Settings
+	// Scopes are by default openid, profile and email. openid is required, since the userinfo endpoint needs it.
+	upstream.Registration
 }
 
 func (s *settings) complete(loopback bool) error {
-	switch {
-	case s.ClientID == "":
-		return fmt.Errorf("the key %q is missing", "clientID")
-	case s.ClientSecret.IsZero():
-		return fmt.Errorf("the key %q is missing", "clientSecret")
-	case s.GroupsPrefix != "" && !s.Groups:
+	if err := s.Confidential(); err != nil {
+		return err
+	}
+	if s.GroupsPrefix != "" && !s.Groups {
 		return fmt.Errorf("the key %q has no effect without %q", "groupsPrefix", "groups: true")
 	}
 	if s.BaseURL == "" {
@@ -72,16 +66,12 @@ func open(raw []byte, o idp.OpenOptions) (idp.Provider, error) {
 	if err := s.complete(o.AllowLoopback); err != nil {
 		return nil, err
 	}
-	client, err := upstream.NewClient(s.Settings, o)
+	base := strings.TrimSuffix(s.BaseURL, "/")
+	f, err := s.Flow(base+"/oauth/authorize", base+"/oauth/token", o)
 	if err != nil {
 		return nil, err
 	}
-	base := strings.TrimSuffix(s.BaseURL, "/")
-	f := &upstream.Flow{
-		Grant:    &upstream.Grant{Client: client, ID: s.ClientID, Secret: s.ClientSecret},
-		Request:  upstream.Request{AuthURL: base + "/oauth/authorize", Callback: s.RedirectURL, Scopes: s.Scopes, PKCE: true},
-		TokenURL: base + "/oauth/token", Style: upstream.StyleForm, Hint: "login_hint", Again: url.Values{"prompt": {"login"}},
-	}
+	f.Style, f.Hint, f.Again = upstream.StyleForm, "login_hint", url.Values{"prompt": {"login"}}
 	f.PersonAt(base+"/oauth/userinfo", s.person)
 	return f, nil
 }

@@ -37,24 +37,17 @@ func typeAt(issuer func() string) idp.Type {
 }
 
 type settings struct {
-	ClientID     string     `json:"clientID"`
-	ClientSecret idp.Secret `json:"clientSecret"`
-	RedirectURL  string     `json:"redirectURL"`
-	Scopes       []string   `json:"scopes"`
 	// HostedDomains are the domains of Google Workspace whose users may log in; none for all users with a Google account.
 	HostedDomains []string `json:"hostedDomains"`
 	// Offline requests a refresh token, so that a user who was removed at Google loses the session here at its next refresh.
 	Offline bool `json:"offline"`
 
-	upstream.Settings
+	upstream.Registration
 }
 
 func (s settings) open(issuer string, o idp.OpenOptions) (*oidc.Provider, error) {
-	if s.ClientID == "" {
-		return nil, fmt.Errorf("the key %q is missing", "clientID")
-	}
-	if s.ClientSecret.IsZero() {
-		return nil, fmt.Errorf("the key %q is missing", "clientSecret")
+	if err := s.Confidential(); err != nil {
+		return nil, err
 	}
 	preset := oidc.Preset{Extra: url.Values{}, Again: "select_account"}
 	if s.Offline {

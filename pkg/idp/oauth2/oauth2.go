@@ -17,11 +17,7 @@ const Name = "OAuth2IdentityProvider"
 func Type() idp.Type { return idp.Type{Name: Name, Open: open} }
 
 type settings struct {
-	ClientID     string            `json:"clientID"`
-	ClientSecret idp.Secret        `json:"clientSecret"`
-	Endpoint     upstream.Endpoint `json:"endpoint"`
-	RedirectURL  string            `json:"redirectURL"`
-	Scopes       []string          `json:"scopes"`
+	Endpoint upstream.Endpoint `json:"endpoint"`
 	// SubjectKey is the key of the user's identifier, which never changes and is never reused: text, or an integer.
 	SubjectKey string `json:"subjectKey"`
 	// UsernameKey, EmailKey, DisplayNameKey and GroupsKey are the keys of these values; "" for none.
@@ -31,7 +27,7 @@ type settings struct {
 	GroupsKey      string `json:"groupsKey"`
 	GroupsPrefix   string `json:"groupsPrefix"`
 
-	upstream.Settings
+	upstream.Registration // a public client has no secret
 }
 
 func (s *settings) check(loopback bool) error {
@@ -63,15 +59,11 @@ func open(raw []byte, o idp.OpenOptions) (idp.Provider, error) {
 	if err := s.check(o.AllowLoopback); err != nil {
 		return nil, err
 	}
-	client, err := upstream.NewClient(s.Settings, o)
+	f, err := s.Flow(s.Endpoint.AuthURL, s.Endpoint.TokenURL, o)
 	if err != nil {
 		return nil, err
 	}
-	f := &upstream.Flow{
-		Grant:    &upstream.Grant{Client: client, ID: s.ClientID, Secret: s.ClientSecret},
-		Request:  upstream.Request{AuthURL: s.Endpoint.AuthURL, Callback: s.RedirectURL, Scopes: s.Scopes, PKCE: true},
-		TokenURL: s.Endpoint.TokenURL, Hint: "login_hint", Again: url.Values{"prompt": {"login"}},
-	}
+	f.Hint, f.Again = "login_hint", url.Values{"prompt": {"login"}}
 	f.PersonAt(s.Endpoint.UserInfoURL, s.person)
 	return f, nil
 }
