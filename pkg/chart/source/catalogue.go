@@ -60,6 +60,29 @@ func (c *Client) Catalogue(ctx context.Context, a *Access, depth int, since Stat
 	return index, State{validators: validators}, nil
 }
 
+// Seen is the index of a repository that was taken over. The zero Seen is of none: the next one is taken over, whatever it has.
+type Seen struct {
+	since  State
+	digest string
+}
+
+// Next reads as Catalogue does. It returns the index if it is another one than was seen, nil if it is not, and what was seen once the
+// index is taken over.
+func (s *Seen) Next(ctx context.Context, c *Client, a *Access, depth int) (*chart.Index, Seen, error) {
+	index, since, err := c.Catalogue(ctx, a, depth, s.since)
+	switch {
+	case err != nil:
+		s.since = since
+		return nil, *s, err
+	case index == nil:
+		return nil, *s, nil
+	case index.Digest == s.digest:
+		s.since = since
+		return nil, *s, nil
+	}
+	return index, Seen{since: since, digest: index.Digest}, nil
+}
+
 // registryReader reads what a registry has below a path.
 type registryReader struct {
 	*registry

@@ -89,10 +89,9 @@ type read struct {
 	spec applicationv2.RepoSpec
 	// asked says that somebody waits for the read: it is new, changed, or to be read by hand.
 	asked bool
-	// since asks whether something has changed, and digest is that of the index which was taken over.
-	since  source.State
-	digest string
-	turn   polling.Turn
+	// seen is the index that was taken over.
+	seen source.Seen
+	turn polling.Turn
 	// message is why it could not be read.
 	message string
 	// orphans are the objects that stay only because releases use them.
@@ -100,7 +99,7 @@ type read struct {
 }
 
 // whole has the next read take over all that there is, whether or not it has changed.
-func (is *read) whole() { is.since, is.digest = source.State{}, "" }
+func (is *read) whole() { is.seen = source.Seen{} }
 
 // forget has a Repo be read as a whole the next time: objects that come of it are gone.
 func (r *Reconciler) forget(name string) { r.reads.Edit(name, (*read).whole) }
@@ -289,17 +288,9 @@ func (r *Reconciler) take(ctx context.Context, repo *applicationv2.Repo, last *r
 	}
 	reading, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	index, since, err := r.source.Catalogue(reading, access, maxVersions, last.since)
-	if err != nil {
-		last.since = since
+	index, next, err := last.seen.Next(reading, r.source, access, maxVersions)
+	if err != nil || index == nil {
 		return outcome{}, err
-	}
-	if index == nil {
-		return outcome{}, nil
-	}
-	if index.Digest == last.digest {
-		last.since = since
-		return outcome{}, nil
 	}
 	w, err := plan(repo, access, index)
 	if err != nil {
@@ -320,7 +311,7 @@ func (r *Reconciler) take(ctx context.Context, repo *applicationv2.Repo, last *r
 	} else {
 		out.bad = append([]string{"the index does not show its end, as generated: does, so nothing was removed"}, out.bad...)
 	}
-	last.since, last.digest = since, index.Digest
+	last.seen = next
 	return out, nil
 }
 

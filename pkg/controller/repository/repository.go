@@ -79,10 +79,9 @@ type read struct {
 	uid  types.UID
 	spec v1alpha1.RepositorySpec
 	sync string
-	// since asks whether something has changed, and digest is that of the index which was taken over.
-	since  source.State
-	digest string
-	turn   polling.Turn
+	// seen is the index that was taken over.
+	seen source.Seen
+	turn polling.Turn
 	// orphans says that versions stay only because they are in use.
 	orphans bool
 	// incomplete says that nothing was removed, as the index may be cut off.
@@ -90,7 +89,7 @@ type read struct {
 }
 
 // whole has the next read take over all that there is, whether or not it has changed.
-func (is *read) whole() { is.since, is.digest = source.State{}, "" }
+func (is *read) whole() { is.seen = source.Seen{} }
 
 // forget has a Repository be read as a whole the next time: objects that come of it are gone.
 func (r *Reconciler) forget(name string) { r.reads.Edit(name, (*read).whole) }
@@ -226,17 +225,9 @@ func (r *Reconciler) take(ctx context.Context, repository *v1alpha1.Repository, 
 	reading, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	depth := depthOf(&repository.Spec)
-	index, since, err := r.source.Catalogue(reading, access, depth, last.since)
-	if err != nil {
-		last.since = since
+	index, next, err := last.seen.Next(reading, r.source, access, depth)
+	if err != nil || index == nil {
 		return outcome{}, err
-	}
-	if index == nil {
-		return outcome{}, nil
-	}
-	if index.Digest == last.digest {
-		last.since = since
-		return outcome{}, nil
 	}
 	r.taking.Lock()
 	defer r.taking.Unlock()
@@ -257,7 +248,7 @@ func (r *Reconciler) take(ctx context.Context, repository *v1alpha1.Repository, 
 		out.changed = out.changed || pruned.changed
 		last.orphans = pruned.orphans
 	}
-	last.since, last.digest = since, index.Digest
+	last.seen = next
 	return out, nil
 }
 
