@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log"
 	"mime"
 	"net/http"
@@ -247,16 +246,11 @@ func answerMemberError(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func memberStatus(name string, err error) *apierrors.StatusError {
-	var (
-		tooLarge *http.MaxBytesError
-		refused  *relay.RefusedAnswer
-		own      *apierrors.StatusError
-	)
+	if told := relay.Told(err); told != nil {
+		return told
+	}
+	var refused *relay.RefusedAnswer
 	switch {
-	case errors.As(err, &own):
-		return own
-	case errors.As(err, &tooLarge):
-		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body may have %d bytes at most", tooLarge.Limit))
 	case errors.As(err, &refused):
 		return relay.BadGateway("the cluster " + name + " gave an answer that is not passed on: " + refused.Reason)
 	case errors.Is(err, errMemberTimeout):

@@ -58,18 +58,15 @@ func answerError(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func statusOf(err error) *apierrors.StatusError {
+	if told := relay.Told(err); told != nil {
+		return told
+	}
 	var (
-		tooLarge *http.MaxBytesError
-		refused  *relay.RefusedAnswer
-		op       *net.OpError
-		netErr   net.Error
-		own      *apierrors.StatusError
+		refused *relay.RefusedAnswer
+		op      *net.OpError
+		netErr  net.Error
 	)
 	switch {
-	case errors.As(err, &own): // of the client's body, by its reader
-		return own
-	case errors.As(err, &tooLarge):
-		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body may have %d bytes at most", tooLarge.Limit))
 	case errors.As(err, &refused):
 		return relay.BadGateway("kube-apiserver, or a server behind it, gave an answer that is not passed on: " + refused.Reason)
 	case errors.As(err, &op) && op.Op == "dial":

@@ -473,17 +473,14 @@ func answerError(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func statusOf(b *extension.Backend, err error) *apierrors.StatusError {
+	if told := relay.Told(err); told != nil {
+		return told
+	}
 	var (
-		tooLarge *http.MaxBytesError
-		refused  *relay.RefusedAnswer
-		own      *apierrors.StatusError
-		op       *net.OpError
+		refused *relay.RefusedAnswer
+		op      *net.OpError
 	)
 	switch {
-	case errors.As(err, &own):
-		return own
-	case errors.As(err, &tooLarge):
-		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body may have %d bytes at most", tooLarge.Limit))
 	case errors.As(err, &refused):
 		return relay.Because(ReasonAnswer, relay.BadGateway(fmt.Sprintf(
 			"the backend of the %s %s gave an answer that is not passed on: %s", b.Kind, b.Name, refused.Reason)))

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -92,6 +93,19 @@ func AnsweredEnd(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	return false
+}
+
+// Told returns the error that says itself what a client is told, such as that of the reader of its body, nil for any other.
+func Told(err error) *apierrors.StatusError {
+	var own *apierrors.StatusError
+	if errors.As(err, &own) {
+		return own
+	}
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body may have %d bytes at most", tooLarge.Limit))
+	}
+	return nil
 }
 
 // BadGateway is a 502 with a message.
