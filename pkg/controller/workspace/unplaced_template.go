@@ -12,7 +12,6 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -23,7 +22,6 @@ import (
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/builtinrole"
 	"kapis.dev/ks-apiserver/pkg/controller/crd"
-	"kapis.dev/ks-apiserver/pkg/controller/enqueue"
 	"kapis.dev/ks-apiserver/pkg/controller/retry"
 )
 
@@ -34,22 +32,15 @@ const UnplacedName = "unplacedworkspace"
 // their manager: without them the creator of a workspace could neither see it nor delete it. It runs on the host, which has the templates.
 func SetupUnplaced(_ context.Context, mgr manager.Manager) error {
 	r := &Unplaced{&Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(UnplacedName), Now: time.Now}}
-	labelled := enqueue.ByLabel(tenantv1beta1.LabelWorkspace) // at the start this finds the objects of missing workspaces
 	// A Workspace that comes has its own controller.
 	goes := predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
 	}
-	return builder.ControllerManagedBy(mgr).Named(UnplacedName).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+	b := builder.ControllerManagedBy(mgr).Named(UnplacedName).
 		For(&tenantv1beta1.WorkspaceTemplate{}).
-		Watches(&tenantv1beta1.Workspace{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(goes)).
-		Watches(&iamv1beta1.WorkspaceRole{}, labelled).
-		Watches(&iamv1beta1.WorkspaceRoleBinding{}, labelled).
-		Watches(&iamv1beta1.BuiltinRole{}, handler.EnqueueRequestsFromMapFunc(r.patterned), builder.WithPredicates(enqueue.AfterStart())).
-		Watches(&iamv1beta1.User{}, handler.EnqueueRequestsFromMapFunc(r.managedBy),
-			builder.WithPredicates(enqueue.AfterStart(), enqueue.OnCreationOrDeletion())).
-		Complete(r)
+		Watches(&tenantv1beta1.Workspace{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(goes))
+	return watch(b, r.patterned, r.managedBy).Complete(r)
 }
 
 // Unplaced reconciles the roles and the manager of templates without a Workspace in this cluster. A Workspace that exists is the
@@ -87,15 +78,11 @@ func (r *Unplaced) sync(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate)
 	w = &tenantv1beta1.Workspace{
 		ObjectMeta: metav1.ObjectMeta{Name: t.Name, Labels: t.Spec.Template.ObjectMeta.Labels}, Spec: t.Spec.Template.Spec,
 	}
-	lacks, err := r.roles(ctx, w)
+	wrong, err := r.complete(ctx, w)
 	if err != nil {
 		return err
 	}
-	managed, err := r.manager(ctx, w)
-	if err != nil {
-		return err
-	}
-	return r.warn(t, errors.Join(lacks, managed))
+	return r.warn(t, wrong)
 }
 
 // errPlaced says that there is a Workspace, which decides by itself.

@@ -53,16 +53,19 @@ func Setup(ctx context.Context, mgr manager.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &tenantv1beta1.Workspace{}, managerField, managerOf); err != nil {
 		return fmt.Errorf("index workspaces by manager: %w", err)
 	}
+	return watch(builder.ControllerManagedBy(mgr).Named(Name).For(&tenantv1beta1.Workspace{}), r.patterned, r.managedBy).Complete(r)
+}
+
+// watch adds what the roles and the manager of a workspace depend on, wherever it is placed. patterned returns the workspaces that a
+// pattern of roles may concern, and managedBy those of a user.
+func watch(b *builder.Builder, patterned, managedBy handler.MapFunc) *builder.Builder {
 	labelled := enqueue.ByLabel(tenantv1beta1.LabelWorkspace) // at the start this finds the objects of missing workspaces
-	return builder.ControllerManagedBy(mgr).Named(Name).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		For(&tenantv1beta1.Workspace{}).
+	return b.WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Watches(&iamv1beta1.WorkspaceRole{}, labelled).
 		Watches(&iamv1beta1.WorkspaceRoleBinding{}, labelled).
-		Watches(&iamv1beta1.BuiltinRole{}, handler.EnqueueRequestsFromMapFunc(r.patterned), builder.WithPredicates(enqueue.AfterStart())).
-		Watches(&iamv1beta1.User{}, handler.EnqueueRequestsFromMapFunc(r.managedBy),
-			builder.WithPredicates(enqueue.AfterStart(), enqueue.OnCreationOrDeletion())).
-		Complete(r)
+		Watches(&iamv1beta1.BuiltinRole{}, handler.EnqueueRequestsFromMapFunc(patterned), builder.WithPredicates(enqueue.AfterStart())).
+		Watches(&iamv1beta1.User{}, handler.EnqueueRequestsFromMapFunc(managedBy),
+			builder.WithPredicates(enqueue.AfterStart(), enqueue.OnCreationOrDeletion()))
 }
 
 // Reconciler reconciles Workspaces.
@@ -100,15 +103,24 @@ func (r *Reconciler) sync(ctx context.Context, w *tenantv1beta1.Workspace) error
 			return fmt.Errorf("hold workspace %q: %w", w.Name, err)
 		}
 	}
-	lacks, err := r.roles(ctx, w)
+	wrong, err := r.complete(ctx, w)
 	if err != nil {
 		return err
+	}
+	return r.tell(ctx, w, wrong)
+}
+
+// complete gives a workspace its roles, and its manager the right to manage it. wrong is what a user has to correct.
+func (r *Reconciler) complete(ctx context.Context, w *tenantv1beta1.Workspace) (wrong, err error) {
+	lacks, err := r.roles(ctx, w)
+	if err != nil {
+		return nil, err
 	}
 	managed, err := r.manager(ctx, w)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return r.tell(ctx, w, errors.Join(lacks, managed))
+	return errors.Join(lacks, managed), nil
 }
 
 // tell writes the condition if it changes; wrong is the error, nil for none.
