@@ -118,7 +118,9 @@ func (h *Handler) readVersion(r *restful.Request) (*v2.Application, *appstore.Pa
 	return a, p, req, nil
 }
 
-func (h *Handler) createVersion(r *restful.Request) (any, error) {
+// writeVersion reads a package, and has it written, unless it only has to be validated.
+func (h *Handler) writeVersion(r *restful.Request,
+	write func(*v2.Application, *appstore.Package, []byte) (*v2.ApplicationVersion, error)) (any, error) {
 	only, err := validating(r)
 	if err != nil {
 		return nil, err
@@ -131,12 +133,18 @@ func (h *Handler) createVersion(r *restful.Request) (any, error) {
 	if only {
 		return out, nil
 	}
-	v, err := h.addVersion(r, a, p, req.Package)
+	v, err := write(a, p, req.Package)
 	if err != nil {
 		return nil, err
 	}
 	out.AppID, out.VersionID = a.Name, v.Name
 	return out, nil
+}
+
+func (h *Handler) createVersion(r *restful.Request) (any, error) {
+	return h.writeVersion(r, func(a *v2.Application, p *appstore.Package, content []byte) (*v2.ApplicationVersion, error) {
+		return h.addVersion(r, a, p, content)
+	})
 }
 
 // fileLabels say whose the package of a version is.
@@ -180,38 +188,25 @@ func (h *Handler) describe(v *v2.ApplicationVersion, kind string, p *appstore.Pa
 // replaceVersion replaces the package of a version. What the version says of it changes first, and only while it is open: whoever reads a
 // package compares it with the digest there, so that nothing else is ever taken for what was reviewed.
 func (h *Handler) replaceVersion(r *restful.Request) (any, error) {
-	only, err := validating(r)
-	if err != nil {
-		return nil, err
-	}
-	a, p, req, err := h.readVersion(r)
-	if err != nil {
-		return nil, err
-	}
-	out, name := info(req, p), r.PathParameter("version")
-	if only {
-		return out, nil
-	}
-	v, err := scope.Versions.Change(h.Store, r, name, func(v *v2.ApplicationVersion) error {
-		switch {
-		case ofApp(r, v) != nil:
-			return ofApp(r, v)
-		case !appstore.IsOpen(v.Status.State):
-			return conflict(scope.Versions, name, "it is "+v.Status.State+", and its content is fixed: add another version, or withdraw it")
-		case v.Spec.VersionName != p.Version:
-			return invalidf("the package is of the version %.100q, and this is %.100q: add a version", p.Version, v.Spec.VersionName)
+	name := r.PathParameter("version")
+	return h.writeVersion(r, func(a *v2.Application, p *appstore.Package, content []byte) (*v2.ApplicationVersion, error) {
+		v, err := scope.Versions.Change(h.Store, r, name, func(v *v2.ApplicationVersion) error {
+			switch {
+			case ofApp(r, v) != nil:
+				return ofApp(r, v)
+			case !appstore.IsOpen(v.Status.State):
+				return conflict(scope.Versions, name, "it is "+v.Status.State+", and its content is fixed: add another version, or withdraw it")
+			case v.Spec.VersionName != p.Version:
+				return invalidf("the package is of the version %.100q, and this is %.100q: add a version", p.Version, v.Spec.VersionName)
+			}
+			h.describe(v, a.Spec.AppType, p, content)
+			return nil
+		})
+		if err != nil {
+			return nil, err
 		}
-		h.describe(v, a.Spec.AppType, p, req.Package)
-		return nil
+		return v, h.Files.Put(r.Request.Context(), v.Name, fileLabels(v), content)
 	})
-	if err != nil {
-		return nil, err
-	}
-	if err := h.Files.Put(r.Request.Context(), v.Name, fileLabels(v), req.Package); err != nil {
-		return nil, err
-	}
-	out.AppID, out.VersionID = a.Name, v.Name
-	return out, nil
 }
 
 func (h *Handler) deleteVersion(r *restful.Request) (any, error) {
@@ -281,8 +276,12 @@ func (h *Handler) audits(r *restful.Request) (any, error) {
 	return map[string]any{"items": items, "totalItems": len(items)}, nil
 }
 
-// content returns the package of a version, which is what the version says of it.
-func (h *Handler) content(r *restful.Request, v *v2.ApplicationVersion) ([]byte, error) {
+// content returns the version of a path and its package, which is what the version says of it.
+func (h *Handler) content(r *restful.Request) (*v2.ApplicationVersion, []byte, error) {
+	v, err := h.found(r)
+	if err != nil {
+		return nil, nil, err
+	}
 	ctx := r.Request.Context()
 	raw, err := h.Files.Get(ctx, v.Name)
 	if err != nil && h.Fetch != nil && v.Labels[v2.LabelRepo] != v2.RepoUpload { // also where files are away: it has none
@@ -290,15 +289,15 @@ func (h *Handler) content(r *restful.Request, v *v2.ApplicationVersion) ([]byte,
 	}
 	switch {
 	case isNotFound(err):
-		return nil, status.About(scope.Versions.Resource(), v.Name,
+		return nil, nil, status.About(scope.Versions.Resource(), v.Name,
 			status.Errorf(http.StatusNotFound, "the package of %s is not there: send it again", v.Name))
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case v.Spec.Digest != "" && digest(raw) != v.Spec.Digest:
 		klog.V(2).InfoS("a package is not what its version says", "version", v.Name)
-		return nil, conflict(scope.Versions, v.Name, "its package is not the one that it names: try again, or send the package again")
+		return nil, nil, conflict(scope.Versions, v.Name, "its package is not the one that it names: try again, or send the package again")
 	}
-	return raw, nil
+	return v, raw, nil
 }
 
 // packageAnswer is a package as clients read it.
@@ -309,11 +308,7 @@ type packageAnswer struct {
 }
 
 func (h *Handler) versionPackage(r *restful.Request) (any, error) {
-	v, err := h.found(r)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := h.content(r, v)
+	v, raw, err := h.content(r)
 	if err != nil {
 		return nil, err
 	}
@@ -321,11 +316,7 @@ func (h *Handler) versionPackage(r *restful.Request) (any, error) {
 }
 
 func (h *Handler) versionFiles(r *restful.Request) (any, error) {
-	v, err := h.found(r)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := h.content(r, v)
+	v, raw, err := h.content(r)
 	if err != nil {
 		return nil, err
 	}

@@ -37,11 +37,7 @@ type Member struct {
 // happened to each member.
 func (h *Handler) addMembers(l *binding.Scope) web.Handler {
 	return func(r *restful.Request) (any, error) {
-		at, err := h.scopeOf(r, l)
-		if err != nil {
-			return nil, err
-		}
-		query, err := web.WriteParameters(r.Request)
+		at, query, err := h.writeAt(r, l)
 		if err != nil {
 			return nil, err
 		}
@@ -82,6 +78,16 @@ func (h *Handler) addMembers(l *binding.Scope) web.Handler {
 	}
 }
 
+// writeAt returns the scope that the path of a write names, and the parameters of the write.
+func (h *Handler) writeAt(r *restful.Request, l *binding.Scope) (authz.BindingScope, url.Values, error) {
+	at, err := h.scopeOf(r, l)
+	if err != nil {
+		return at, nil, err
+	}
+	query, err := web.WriteParameters(r.Request)
+	return at, query, err
+}
+
 // planMember checks one member: the user, the role, and whether the caller may give it.
 func (h *Handler) planMember(r *restful.Request, l *binding.Scope, at authz.BindingScope, m Member,
 	query url.Values) (*binding.Change, error) {
@@ -111,11 +117,7 @@ func (h *Handler) isOfFleet(name string) bool {
 func (h *Handler) changeMember(l *binding.Scope) web.Handler {
 	return func(r *restful.Request) (any, error) {
 		name := r.PathParameter("member")
-		at, err := h.scopeOf(r, l)
-		if err != nil {
-			return nil, err
-		}
-		query, err := web.WriteParameters(r.Request)
+		at, query, err := h.writeAt(r, l)
 		if err != nil {
 			return nil, err
 		}
@@ -144,11 +146,7 @@ func (h *Handler) changeMember(l *binding.Scope) web.Handler {
 func (h *Handler) removeMember(l *binding.Scope) web.Handler {
 	return func(r *restful.Request) (any, error) {
 		name := r.PathParameter("member")
-		at, err := h.scopeOf(r, l)
-		if err != nil {
-			return nil, err
-		}
-		query, err := web.WriteParameters(r.Request)
+		at, query, err := h.writeAt(r, l)
 		if err != nil {
 			return nil, err
 		}
