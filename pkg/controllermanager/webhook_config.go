@@ -226,27 +226,36 @@ func configurationMeta() metav1.ObjectMeta {
 
 func (r *registrar) validating(ctx context.Context) error {
 	want := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: configurationMeta(), Webhooks: r.validatingWebhooks()}
-	api := r.api.ValidatingWebhookConfigurations()
-	now, err := api.Get(ctx, configuration, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		_, err = api.Create(ctx, want, metav1.CreateOptions{})
-	case err == nil && !equality.Semantic.DeepEqual(now.Webhooks, want.Webhooks):
+	return keep(ctx, r.api.ValidatingWebhookConfigurations(), want, func(now *admissionv1.ValidatingWebhookConfiguration) bool {
+		same := equality.Semantic.DeepEqual(now.Webhooks, want.Webhooks)
 		now.Webhooks, now.Labels = want.Webhooks, want.Labels
-		_, err = api.Update(ctx, now, metav1.UpdateOptions{})
-	}
-	return err
+		return same
+	})
 }
 
 func (r *registrar) mutating(ctx context.Context) error {
 	want := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: configurationMeta(), Webhooks: r.mutatingWebhooks()}
-	api := r.api.MutatingWebhookConfigurations()
+	return keep(ctx, r.api.MutatingWebhookConfigurations(), want, func(now *admissionv1.MutatingWebhookConfiguration) bool {
+		same := equality.Semantic.DeepEqual(now.Webhooks, want.Webhooks)
+		now.Webhooks, now.Labels = want.Webhooks, want.Labels
+		return same
+	})
+}
+
+// configurations is the client of one of the two kinds.
+type configurations[T any] interface {
+	Get(ctx context.Context, name string, o metav1.GetOptions) (T, error)
+	Create(ctx context.Context, o T, options metav1.CreateOptions) (T, error)
+	Update(ctx context.Context, o T, options metav1.UpdateOptions) (T, error)
+}
+
+// keep makes the configuration, or updates it. set makes the present one what it has to be, and reports whether it was.
+func keep[T any](ctx context.Context, api configurations[T], want T, set func(now T) bool) error {
 	now, err := api.Get(ctx, configuration, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		_, err = api.Create(ctx, want, metav1.CreateOptions{})
-	case err == nil && !equality.Semantic.DeepEqual(now.Webhooks, want.Webhooks):
-		now.Webhooks, now.Labels = want.Webhooks, want.Labels
+	case err == nil && !set(now):
 		_, err = api.Update(ctx, now, metav1.UpdateOptions{})
 	}
 	return err
