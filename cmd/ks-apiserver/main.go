@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/signal"
@@ -31,7 +30,7 @@ func main() {
 }
 
 func command() *cobra.Command {
-	var file, kubeconfig string
+	var from config.Flags
 	var listen apiserver.Listen
 	cmd := &cobra.Command{
 		Use:           "ks-apiserver",
@@ -40,12 +39,9 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(file)
+			cfg, err := from.Load()
 			if err != nil {
 				return err
-			}
-			if kubeconfig != "" {
-				cfg.Kubernetes.Kubeconfig = kubeconfig
 			}
 			s, err := apiserver.New(cmd.Context(), cfg, listen)
 			if err != nil {
@@ -55,9 +51,7 @@ func command() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&file, "config", "", "configuration `file`, or a folder that has kubesphere.yaml (default /etc/kubesphere, then the working folder)")
-	f.StringVar(&kubeconfig, "kubeconfig", "",
-		"kubeconfig `file` of the cluster (default: the cluster that this runs in, else ~/.kube/config)")
+	from.Add(f)
 	f.StringVar(&listen.BindAddress, "bind-address", "0.0.0.0", "address to listen on")
 	f.IntVar(&listen.InsecurePort, "insecure-port", 9090, "HTTP port; 0 for none")
 	f.IntVar(&listen.SecurePort, "secure-port", 0, "HTTPS port; 0 for none")
@@ -72,11 +66,7 @@ func command() *cobra.Command {
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			enc := json.NewEncoder(cmd.OutOrStdout())
-			enc.SetIndent("", "  ")
-			return enc.Encode(version.Get())
-		},
+		RunE:  func(cmd *cobra.Command, _ []string) error { return version.Write(cmd.OutOrStdout()) },
 	})
 	return cmd
 }

@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -42,7 +41,7 @@ func main() {
 }
 
 func command() *cobra.Command {
-	var file, kubeconfig string
+	var from config.Flags
 	o := controllermanager.Options{AdminPassword: os.Getenv(adminPasswordVariable)}
 	cmd := &cobra.Command{
 		Use:           "ks-controller-manager",
@@ -51,12 +50,9 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(file)
+			cfg, err := from.Load()
 			if err != nil {
 				return err
-			}
-			if kubeconfig != "" {
-				cfg.Kubernetes.Kubeconfig = kubeconfig
 			}
 			m, err := controllermanager.New(cmd.Context(), cfg, o)
 			if err != nil {
@@ -66,9 +62,7 @@ func command() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&file, "config", "", "configuration `file`, or a folder that has kubesphere.yaml (default /etc/kubesphere, then the working folder)")
-	f.StringVar(&kubeconfig, "kubeconfig", "",
-		"kubeconfig `file` of the cluster (default: the cluster that this runs in, else ~/.kube/config)")
+	from.Add(f)
 	f.BoolVar(&o.LeaderElect, "leader-elect", false, "work only while holding a lease; needed where there are several replicas")
 	f.DurationVar(&o.LeaseDuration, "lease-duration", 15*time.Second, "how long others wait before they take over a lease that is not renewed")
 	f.DurationVar(&o.RenewDeadline, "renew-deadline", 10*time.Second, "how long the leader tries to renew before it gives up")
@@ -96,11 +90,7 @@ func command() *cobra.Command {
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			enc := json.NewEncoder(cmd.OutOrStdout())
-			enc.SetIndent("", "  ")
-			return enc.Encode(version.Get())
-		},
+		RunE:  func(cmd *cobra.Command, _ []string) error { return version.Write(cmd.OutOrStdout()) },
 	})
 	cmd.AddCommand(&cobra.Command{
 		Use:    helm.Subcommand,

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -108,11 +107,7 @@ func (p *program) command() *cobra.Command {
 	cmd.AddCommand(p.loginCommand(), p.logoutCommand(), p.whoamiCommand(), p.kubeconfigCommand(), p.tokenCommand(), p.getCommand(),
 		p.extensionCommand(), &cobra.Command{
 			Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-			RunE: func(*cobra.Command, []string) error {
-				enc := json.NewEncoder(p.out)
-				enc.SetIndent("", "  ")
-				return enc.Encode(version.Get())
-			},
+			RunE: func(*cobra.Command, []string) error { return version.Write(p.out) },
 		})
 	return cmd
 }

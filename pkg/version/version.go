@@ -2,6 +2,8 @@
 package version
 
 import (
+	"encoding/json"
+	"io"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -53,6 +55,13 @@ func Get() Info {
 		i.GitCommit = revision()
 	}
 	return i
+}
+
+// Write writes what build this is, as the commands print it.
+func Write(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(Get())
 }
 
 // revision is the commit that the go command stamped, read once: reading it costs more than a page of ten objects.
