@@ -55,7 +55,7 @@ func serve(ctx context.Context, addr, htpasswd string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", addr, err)
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
 		return fmt.Errorf("listen on %s: a registry for tests stays on loopback", addr)
 	}
