@@ -54,12 +54,12 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/ks-apiserver, bin/ks-controller-manager and bin/kubectl-ks
-	@. hack/progress.sh; progress "the programs" "up to 6 minutes the first time on two cores" $(GO_BUILD) -o $(BIN)/ ./cmd/...
+	@. hack/progress.sh; progress "the programs" "some 4 minutes the first time on two cores" $(GO_BUILD) -o $(BIN)/ ./cmd/...
 
 .PHONY: plan
 plan:
-	@[ -x $(BIN)/run ] || echo "make run: 1. builds the programs, up to 6 minutes the first time on two cores;\
-	$(if $(KUBECONFIG),, 2. builds a Kubernetes control plane$(if $(WITH_NODE), and a node), up to 10 minutes the first time;) then starts in half a minute"
+	@[ -x $(BIN)/run ] || echo "make run: 1. builds the programs, some 4 minutes the first time on two cores;\
+	$(if $(KUBECONFIG),, 2. builds a Kubernetes control plane$(if $(WITH_NODE), and a node), some 5 minutes the first time;) then starts in half a minute"
 
 .PHONY: run
 run: plan build ## start a local control plane (or use KUBECONFIG=<file>) and both binaries, and MEMBERS=1 or 2 clusters more; Ctrl-C stops them

@@ -4,8 +4,8 @@
 #
 # usage: tools/dev/build.sh OUTDIR [node]
 #
-# The first build compiles Kubernetes and takes minutes, so it goes part by part and says which part, how long so far and
-# what to expect. A build that nothing has changed for takes a few milliseconds.
+# The first build compiles Kubernetes and takes minutes, so it says what to expect and how long so far. A build that nothing has
+# changed for takes a few milliseconds.
 set -eu
 
 out=${1:?"usage: $0 OUTDIR [node]"}
@@ -64,13 +64,8 @@ if [ "$what" = node ]; then
 fi
 
 progress "$of: modules" "about a minute the first time, to download them" list
-progress "$of: etcd" "about a minute the first time on two cores" build go.etcd.io/etcd/server/v3/etcdmain
-progress "$of: kube-apiserver" "about 5 minutes the first time on two cores" build k8s.io/kubernetes/cmd/kube-apiserver/app
-progress "$of: kube-controller-manager" "about 1 minute the first time" build k8s.io/kubernetes/cmd/kube-controller-manager/app
-progress "$of: kube-scheduler" "about 1 minute the first time" build k8s.io/kubernetes/cmd/kube-scheduler/app
-progress "$of: kwok" "about 1 minute the first time" build sigs.k8s.io/kwok/pkg/kwok/cmd
-progress "$of: kubectl" "about half a minute the first time" build k8s.io/kubectl/pkg/cmd
-progress "$of: bin/dev" "linking, about 20 seconds" link_dev
+# In one go: built one after the other, each would end with packages that wait for each other, on one processor.
+progress "$of: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok and kubectl" "some 5 minutes the first time on two cores" link_dev
 
 ln -sf dev "$out/kubectl"
 printf '%s' "$inputs" >"$stamp"
