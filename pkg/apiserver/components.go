@@ -90,7 +90,7 @@ type components struct {
 	redis      *redis.Sessions // nil without one
 	directory  *idp.Directory
 	people     *account.Linker
-	proxies    *filter.WhileConfigured
+	proxies    *requestheader.Authenticator
 	holders    *clientcertificate.Authenticator
 	accounts   accounts
 	keys       *token.Keyring
@@ -265,8 +265,7 @@ func (p *components) makeProviders(context.Context) error {
 		Reservations: &session.RegistrationLock{API: p.sessions.API, Now: time.Now},
 		Synced:       func() bool { return p.identityKnown() == nil && p.rolesKnown() == nil },
 	})
-	p.proxies = &filter.WhileConfigured{Configured: p.directory.HasProxies(), ProxyAuthenticator: &requestheader.Authenticator{
-		Directory: p.directory, Accounts: p.people, Origin: p.origin(), Now: time.Now}}
+	p.proxies = &requestheader.Authenticator{Directory: p.directory, Accounts: p.people, Origin: p.origin(), Now: time.Now}
 	p.holders = &clientcertificate.Authenticator{Directory: p.directory, Accounts: p.people, Origin: p.origin(), Now: time.Now}
 	return nil
 }

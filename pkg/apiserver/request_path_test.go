@@ -39,8 +39,7 @@ func road(tb testing.TB) (http.Handler, string) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &components{cfg: config.Default(), metrics: prometheus.NewRegistry(), drain: newDrain()}
-	p.proxies = &filter.WhileConfigured{ProxyAuthenticator: &requestheader.Authenticator{}, Configured: p.directory.HasProxies()}
+	p := &components{cfg: config.Default(), metrics: prometheus.NewRegistry(), proxies: &requestheader.Authenticator{}, drain: newDrain()}
 	if p.requests, err = filter.NewMetrics(p.metrics); err != nil {
 		tb.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/apiserver/health"
 	"kapis.dev/ks-apiserver/pkg/authn/anonymous"
+	"kapis.dev/ks-apiserver/pkg/authn/requestheader"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/filter"
@@ -157,8 +157,7 @@ func TestABodyThatNeverComesDoesNotHoldTheDrain(t *testing.T) {
 	}
 	d := newDrain()
 	p := &components{
-		cfg: config.Default(), metrics: prometheus.NewRegistry(), drain: d, who: anonymous.Authenticator{},
-		proxies: &filter.WhileConfigured{Configured: new(atomic.Bool)},
+		cfg: config.Default(), metrics: prometheus.NewRegistry(), proxies: &requestheader.Authenticator{}, drain: d, who: anonymous.Authenticator{},
 		may: authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
 			return authz.Allow("", ""), nil
 		}),

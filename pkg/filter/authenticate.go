@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -67,49 +66,6 @@ func (all AllProxies) HeaderPrefixes() (out []string) {
 		out = append(out, p.HeaderPrefixes()...)
 	}
 	return out
-}
-
-// WhileConfigured is how authenticating proxies authenticate their users. They come and go while the server runs, and nothing of them is
-// called while none is configured.
-type WhileConfigured struct {
-	ProxyAuthenticator
-
-	Configured *atomic.Bool
-}
-
-// ProxyAuthenticator authenticates the users whom authenticating proxies name.
-type ProxyAuthenticator interface {
-	Proxies
-	authenticator.Request
-}
-
-// Trusts implements Proxies.
-func (p *WhileConfigured) Trusts(r *http.Request) bool {
-	return p.Configured.Load() && p.ProxyAuthenticator.Trusts(r)
-}
-
-// Headers implements Proxies.
-func (p *WhileConfigured) Headers() []string {
-	if !p.Configured.Load() {
-		return nil
-	}
-	return p.ProxyAuthenticator.Headers()
-}
-
-// HeaderPrefixes implements Proxies.
-func (p *WhileConfigured) HeaderPrefixes() []string {
-	if !p.Configured.Load() {
-		return nil
-	}
-	return p.ProxyAuthenticator.HeaderPrefixes()
-}
-
-// AuthenticateRequest implements authenticator.Request.
-func (p *WhileConfigured) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
-	if !p.Configured.Load() {
-		return nil, false, nil
-	}
-	return p.ProxyAuthenticator.AuthenticateRequest(r)
 }
 
 // Wrap is the filter. The request that goes on has the user in its context, and no credentials: the Authorization header and the cookies

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -356,53 +355,6 @@ func TestNoResourceVerifiesItsCredentialsItself(t *testing.T) {
 	} {
 		if w := serve(h, httptest.NewRequest(http.MethodGet, path, nil)); w.Code != want {
 			t.Errorf("%s: answered %d, not %d", path, w.Code, want)
-		}
-	}
-}
-
-// strictProxies fail the test if anything of them is called while none is configured.
-type strictProxies struct {
-	proxies
-	configured *atomic.Bool
-	t          *testing.T
-}
-
-func (p strictProxies) called() {
-	if !p.configured.Load() {
-		p.t.Error("called while no proxy is configured")
-	}
-}
-
-func (p strictProxies) Trusts(r *http.Request) bool { p.called(); return p.proxies.Trusts(r) }
-func (p strictProxies) Headers() []string           { p.called(); return p.proxies.Headers() }
-func (p strictProxies) HeaderPrefixes() []string    { p.called(); return p.proxies.HeaderPrefixes() }
-
-func (p strictProxies) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
-	p.called()
-	name := r.Header.Get("X-Custom-User")
-	return &authenticator.Response{User: &user.DefaultInfo{Name: name}}, name != "", nil
-}
-
-// Authenticating proxies come and go: they count from the moment that one is configured, and until the last is gone.
-func TestProxiesCountWhileTheyAreConfigured(t *testing.T) {
-	var configured atomic.Bool
-	who := &WhileConfigured{ProxyAuthenticator: strictProxies{configured: &configured, t: t}, Configured: &configured}
-	for _, now := range []bool{false, true, false, true} {
-		configured.Store(now)
-		h := Chain(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			if !now || request.UserFrom(r.Context()).GetName() != "jane" || r.Header.Get("X-Custom-User")+r.Header.Get("X-Remote-User") != "" {
-				t.Errorf("configured %v: %v goes on, with %v", now, request.UserFrom(r.Context()), r.Header)
-			}
-		}), Info, Authentication{Authenticator: who, Proxies: who}.Wrap)
-		r := httptest.NewRequest(http.MethodGet, "/kapis/x.io/v1/things", nil)
-		r.Header.Set("X-Trusted", "yes")
-		r.Header.Set("X-Custom-User", "jane")
-		r.Header.Set("X-Remote-User", "admin")
-		if w := serve(h, r); (w.Code == http.StatusOK) != now {
-			t.Errorf("configured %v: answered %d", now, w.Code)
-		}
-		if r.Header.Get("X-Remote-User") != "" {
-			t.Error("a header that states an identity is left in")
 		}
 	}
 }

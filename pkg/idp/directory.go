@@ -74,7 +74,6 @@ type Directory struct {
 	entries atomic.Pointer[map[string]*Entry]
 	state   atomic.Pointer[state]
 	synced  atomic.Bool
-	proxies atomic.Bool   // state has some
 	wake    chan struct{} // signals a new provider that was never checked
 
 	mu    sync.Mutex
@@ -203,7 +202,6 @@ func (d *Directory) publish(s *state) {
 	slices.SortFunc(s.sorted, func(a, b *Entry) int { return cmp.Compare(a.Name, b.Name) })
 	s.proxies, s.certificates, s.bearers = usable[Proxy](s.sorted), usable[Certificate](s.sorted), usable[Bearer](s.sorted)
 	d.state.Store(s)
-	d.proxies.Store(len(s.proxies) > 0)
 	d.entries.Store(&entries)
 	select {
 	case d.wake <- struct{}{}:

@@ -166,36 +166,6 @@ func TestOnlyWhatChangesIsOpenedAgain(t *testing.T) {
 	}
 }
 
-// inProxy is an authenticating proxy of which nothing is asked.
-type inProxy struct{ Proxy }
-
-// HasProxies follows the providers that are in use, as they come and go.
-func TestHasProxiesFollowsTheProviders(t *testing.T) {
-	typ := Type{Name: "Double", Open: func([]byte, OpenOptions) (Provider, error) { return inProxy{}, nil }}
-	d := NewDirectory(DirectoryOptions{Types: []Type{typ}, Now: func() time.Time { return time.Unix(2000, 0) }})
-	has := d.HasProxies()
-	for _, step := range []struct {
-		change func()
-		want   bool
-	}{
-		{func() {}, false},
-		{func() { d.set(secret("a", 1, right+"scopez: 1\n")) }, false},
-		{func() { d.set(secret("a", 1, right+"disabled: true\n")) }, false},
-		{func() { d.set(secret("a", 1, right)) }, true},
-		{func() { d.set(secret("b", 1, strings.Replace(right, "corp", "other", 1))) }, true},
-		{func() { d.remove("a") }, true},
-		{func() { d.remove("b") }, false},
-	} {
-		step.change()
-		if has.Load() != step.want || has.Load() != (len(d.Proxies()) > 0) {
-			t.Errorf("has proxies: %v, with %d", has.Load(), len(d.Proxies()))
-		}
-	}
-	if (*Directory)(nil).HasProxies().Load() {
-		t.Error("no directory has some")
-	}
-}
-
 func TestMappings(t *testing.T) {
 	for text, want := range map[string]Mapping{
 		"": MapManual, "mappingMethod: manual": MapManual, "mappingMethod: auto": MapAuto, "mappingMethod: lookup": MapLookup, "mappingMethod: mixed": MapMixed,

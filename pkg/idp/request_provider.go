@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -36,14 +35,6 @@ type Proxy interface {
 // Proxies returns the providers that are authenticating proxies and in use, by name of their entry.
 func (d *Directory) Proxies() []*Entry {
 	return d.current().proxies
-}
-
-// HasProxies returns what is true while Proxies returns some: so that nothing of them is asked for a request while there are none.
-func (d *Directory) HasProxies() *atomic.Bool {
-	if d == nil {
-		return new(atomic.Bool)
-	}
-	return &d.proxies
 }
 
 // Certificate is a Provider that authenticates each request by the client certificate of its connection.
