@@ -244,14 +244,19 @@ func (q *escalationCheck) mayEscalate(at authz.BindingScope, resource, why strin
 	return q.refuse(why + "; " + q.orNamed(at, "escalate", resource))
 }
 
-func rolesOf(s request.Scope) string {
+func rolesOf(s request.Scope) string { return prefixOf(s) + "roles" }
+
+func bindingsOf(s request.Scope) string { return prefixOf(s) + "rolebindings" }
+
+// prefixOf returns what the names of the kinds of roles and bindings of a scope begin with.
+func prefixOf(s request.Scope) string {
 	switch s {
 	case request.Workspace:
-		return "workspaceroles"
+		return "workspace"
 	case request.Cluster:
-		return "clusterroles"
+		return "cluster"
 	case request.Namespace:
-		return "roles"
+		return ""
 	}
-	return "globalroles"
+	return "global"
 }

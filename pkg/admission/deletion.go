@@ -179,18 +179,6 @@ func scopeOf(resource string) request.Scope {
 	return request.Global
 }
 
-func bindingsOf(s request.Scope) string {
-	switch s {
-	case request.Workspace:
-		return "workspacerolebindings"
-	case request.Cluster:
-		return "clusterrolebindings"
-	case request.Namespace:
-		return "rolebindings"
-	}
-	return "globalrolebindings"
-}
-
 // patternRules returns the rules that a role of a name gets from BuiltinRoles at a scope.
 func (k *Cache) patternRules(role authz.RoleRef, at authz.BindingScope) []rbacv1.PolicyRule {
 	if k == nil {
