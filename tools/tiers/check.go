@@ -38,25 +38,34 @@ func readTree(root string) (*tree, error) {
 		return nil, err
 	}
 	t := &tree{module: module, files: map[string][]file{}}
-	for _, folder := range []string{"pkg", "cmd"} {
-		err := filepath.WalkDir(filepath.Join(root, folder), func(name string, e fs.DirEntry, err error) error {
+	if err := walk(root, []string{"pkg", "cmd"}, func(name string) error { return t.add(root, name) }); err != nil {
+		return nil, fmt.Errorf("read the tree: %w", err)
+	}
+	return t, nil
+}
+
+// walk calls do with every Go file of the module in the folders of the root, of which any may be missing.
+func walk(root string, folders []string, do func(name string) error) error {
+	for _, folder := range folders {
+		top := filepath.Join(root, folder)
+		err := filepath.WalkDir(top, func(name string, e fs.DirEntry, err error) error {
 			switch {
-			case os.IsNotExist(err) && name == filepath.Join(root, folder):
+			case os.IsNotExist(err) && name == top:
 				return nil
 			case err != nil:
 				return err
 			case e.IsDir():
 				return skip(name, e)
 			case filepath.Ext(name) == ".go":
-				return t.add(root, name)
+				return do(name)
 			}
 			return nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("read the tree: %w", err)
+			return err
 		}
 	}
-	return t, nil
+	return nil
 }
 
 // skip skips what is no package of the module.

@@ -6,7 +6,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -48,23 +47,8 @@ type measured struct {
 // checkSizes returns what is larger than its limit, one line each.
 func checkSizes(root, module string, r *rules) ([]string, error) {
 	s := &sizeCheck{root: root, module: module, rules: r, limits: &r.Sizes, packages: map[string]*measured{}, files: map[string][]string{}}
-	for _, folder := range []string{"cmd", "pkg", "tools"} {
-		err := filepath.WalkDir(filepath.Join(root, folder), func(name string, e fs.DirEntry, err error) error {
-			switch {
-			case os.IsNotExist(err) && name == filepath.Join(root, folder):
-				return nil
-			case err != nil:
-				return err
-			case e.IsDir():
-				return skip(name, e)
-			case filepath.Ext(name) == ".go":
-				return s.file(name)
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, fmt.Errorf("measure the tree: %w", err)
-		}
+	if err := walk(root, []string{"cmd", "pkg", "tools"}, s.file); err != nil {
+		return nil, fmt.Errorf("measure the tree: %w", err)
 	}
 	s.compare()
 	return s.broken, nil
