@@ -21,6 +21,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/filter"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/request/requesttest"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store"
@@ -131,12 +132,8 @@ func TestOnlyAuthenticatedRequestsAreWrapped(t *testing.T) {
 		root + "/pods": "pods", root + "/namespaces/a/pods/p": "pods", root + "/users": "users.iam.kubesphere.io", root + "/queries": "", root + "/unicorns": "",
 		root: "", "/apis/apps/v1/deployments": "",
 	} {
-		info, err := request.Parse(httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
 		got := ""
-		if real := of(info); real != nil {
+		if real := of(requesttest.Info(t, "GET", path)); real != nil {
 			got = schema.GroupResource{Group: real.APIGroup, Resource: real.Resource}.String()
 		}
 		if got != want {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +12,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/request/requesttest"
 )
 
 var (
@@ -22,19 +22,6 @@ var (
 
 func answer(d authz.Decision, err error) authz.Authorizer {
 	return authz.Func(func(context.Context, user.Info, *request.Info) (authz.Decision, error) { return d, err })
-}
-
-func parse(t testing.TB, method, target string) *request.Info {
-	t.Helper()
-	u, err := url.ParseRequestURI(target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i, err := request.Parse(&http.Request{Method: method, URL: u})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return i
 }
 
 func TestUnion(t *testing.T) {
@@ -130,7 +117,7 @@ func TestDefaultPaths(t *testing.T) {
 		{"GET", "/VERSION", nobody},
 	} {
 		t.Run(c.method+" "+c.target, func(t *testing.T) {
-			r := parse(t, c.method, c.target)
+			r := requesttest.Info(t, c.method, c.target)
 			for who, want := range map[user.Info]bool{anonymous: c.open == everyone, bob: c.open >= loggedIn, &user.DefaultInfo{}: c.open == everyone} {
 				d, err := p.Authorize(t.Context(), who, r)
 				if err != nil || d.Allowed() != want {
@@ -150,7 +137,7 @@ func TestDefaultPaths(t *testing.T) {
 func TestPathsAreNeverResources(t *testing.T) {
 	p := authz.Paths([]authz.Path{{Path: "/*", Methods: []string{"get", "list"}}})
 	for target, want := range map[string]bool{"/x": true, "/": false, "/api": false, "/api/v1/pods": false, "/kapis/a/v1/pods": false} {
-		if d, _ := p.Authorize(t.Context(), bob, parse(t, "GET", target)); d.Allowed() != want {
+		if d, _ := p.Authorize(t.Context(), bob, requesttest.Info(t, "GET", target)); d.Allowed() != want {
 			t.Errorf("%s: %+v", target, d)
 		}
 	}
@@ -190,7 +177,7 @@ func TestDeniedSaysWhoCannotDoWhatAndWhatToDo(t *testing.T) {
 		{"NoUser", "GET", "/apis", nil, authz.Decision{}, `forbidden: User "" cannot get path "/apis": log in first`},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := parse(t, c.method, c.target)
+			r := requesttest.Info(t, c.method, c.target)
 			err := authz.Forbidden(c.who, r, c.d)
 			if err.Error() != c.want {
 				t.Errorf("got  %s\nwant %s", err, c.want)
@@ -247,7 +234,7 @@ func TestAliases(t *testing.T) {
 					}
 					return authz.Decision{}, c.err
 				})}}
-			r := parse(t, c.method, c.target)
+			r := requesttest.Info(t, c.method, c.target)
 			before := *r
 			d, err := a.Authorize(t.Context(), bob, r)
 			if d.Allowed() != c.want || asked != c.asked || !errors.Is(err, c.err) {

@@ -11,6 +11,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/request/requesttest"
 )
 
 // S1: every combination of what a webhook and a later mode answer about a request and its alias. A denial of either name holds, a right to either is enough,
@@ -24,7 +25,7 @@ func TestADenialOfEitherNameHoldsAndARightToEitherIsEnough(t *testing.T) {
 	answers := []answer{
 		{d: authz.Decision{}}, {d: authz.AllowPartial(authz.NewPartialList([]string{"a"}, nil), "")}, {d: authz.Allow("", "g")}, {d: authz.Deny("")}, {err: failure},
 	}
-	r := parse(t, "GET", "/kapis/resources.kubesphere.io/v1alpha3/pods")
+	r := requesttest.Info(t, "GET", "/kapis/resources.kubesphere.io/v1alpha3/pods")
 	alias := podsAlias().Of(r)
 	for n := range 5 * 5 * 5 * 5 {
 		webhook, mode := [2]answer{answers[n%5], answers[n/5%5]}, [2]answer{answers[n/25%5], answers[n/125]}
@@ -80,7 +81,7 @@ func TestEachAuthorizerIsAskedOnceAboutEachName(t *testing.T) {
 		"/kapis/resources.kubesphere.io/v1alpha3/unknown":  {1, 0},
 		"/metrics": {1, 0},
 	} {
-		r, ctx := parse(t, "GET", path), t.Context()
+		r, ctx := requesttest.Info(t, "GET", path), t.Context()
 		asked = 0
 		if _, err := order.Authorize(ctx, bob, r); err != nil || asked != c.asked {
 			t.Errorf("%s: asked %d times, %v", path, asked, err)
@@ -116,7 +117,7 @@ func BenchmarkOrder(b *testing.B) {
 		for claim, d := range map[string]authz.Decision{"allowed": authz.Allow("", ""), "refused": {}} {
 			b.Run(name+"/"+claim, func(b *testing.B) {
 				order := &authz.Order{Authorizers: authz.Union{authz.Func(authz.RestrictAPIKeys), authz.Paths(authz.DefaultPaths()), answer(d, nil)}, Aliases: podsAlias()}
-				r, ctx := parse(b, "GET", path), b.Context()
+				r, ctx := requesttest.Info(b, "GET", path), b.Context()
 				b.ReportAllocs()
 				for b.Loop() {
 					_, _ = order.Authorize(ctx, bob, r)
@@ -155,7 +156,7 @@ func TestOlderNamesMeanWhatTheyAreCalledNow(t *testing.T) {
 		"/apis/iam.kubesphere.io/v1alpha2/namespaces/a/members":                            "members  ",
 		"/kapis/other/v1alpha2/namespaces/a/members":                                       "members  ",
 	} {
-		in := parse(t, "GET", path)
+		in := requesttest.Info(t, "GET", path)
 		before := *in
 		if d, err := older.Authorize(t.Context(), bob, in); err != nil || !d.Allowed() {
 			t.Fatalf("%+v, %v", d, err)
@@ -201,12 +202,12 @@ func TestATerminalIsAuthorizedAsExec(t *testing.T) { // O1
 			}
 			return authz.Decision{}, nil
 		})}}
-		in := parse(t, "GET", path)
+		in := requesttest.Info(t, "GET", path)
 		if d, err := order.Authorize(t.Context(), bob, in); err != nil || d.Allowed() || len(asked) != 1 || asked[0] != want {
 			t.Errorf("%s is decided as %q, want %q (%v)", path, asked, want, err)
 		}
 	}
-	said := authz.Forbidden(bob, parse(t, "GET", "/kapis/terminal.kubesphere.io/v1alpha2/namespaces/a/pods/p/exec"), authz.Decision{}).Error()
+	said := authz.Forbidden(bob, requesttest.Info(t, "GET", "/kapis/terminal.kubesphere.io/v1alpha2/namespaces/a/pods/p/exec"), authz.Decision{}).Error()
 	if want := `cannot create resource "pods/exec" in API group "" in the namespace "a"`; !strings.Contains(said, want) {
 		t.Errorf("a refusal says %s", said)
 	}
@@ -251,7 +252,7 @@ func TestOlderRoutesOfAGatewayAreAuthorizedAsTheGateway(t *testing.T) { // O22
 			readings = append(readings, r)
 			return authz.Decision{}, nil
 		})}, Aliases: authz.Aliases{GroupOf: func(string) (schema.GroupResource, bool) { return schema.GroupResource{}, false }}}
-		in := parse(t, method, path)
+		in := requesttest.Info(t, method, path)
 		if d, err := order.Authorize(t.Context(), bob, in); err != nil || d.Allowed() || len(readings) != 1 {
 			t.Fatalf("%s: %+v, %v, %d readings", asked, d, err, len(readings))
 		}

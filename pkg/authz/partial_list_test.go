@@ -13,6 +13,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/request/requesttest"
 )
 
 func TestPartsAreEqualByTheirKeys(t *testing.T) {
@@ -117,7 +118,7 @@ func TestAliasesJoinParts(t *testing.T) {
 		"/kapis/apps/v1/deployments":                          authz.NewPartialList([]string{"a"}, nil),
 	} {
 		order := authz.Order{Authorizers: authz.Union{next}, Aliases: authz.Aliases{GroupOf: groupOf}}
-		d, err := order.Authorize(t.Context(), bob, parse(t, "GET", path))
+		d, err := order.Authorize(t.Context(), bob, requesttest.Info(t, "GET", path))
 		if err != nil || d.Allowed() || (d.PartialList() == nil) != (want == nil) || want != nil && d.PartialList().Key != want.Key {
 			t.Errorf("%s: %+v, %v", path, d, err)
 		}

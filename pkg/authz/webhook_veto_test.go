@@ -13,6 +13,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/request/requesttest"
 )
 
 const vetoItems = 500 // items of a partial list that the webhook is asked about
@@ -35,7 +36,7 @@ func podsAlias() authz.Aliases {
 
 func TestWhatIsForbiddenSomewhereIsNoPartOfAList(t *testing.T) {
 	all := authz.NewOwnPartialList([]string{"a", "b"}, []string{"w", "x"}, []string{"ann"})
-	pods := parse(t, "GET", "/kapis/resources.kubesphere.io/v1alpha3/pods")
+	pods := requesttest.Info(t, "GET", "/kapis/resources.kubesphere.io/v1alpha3/pods")
 	for _, c := range []struct {
 		claim  string
 		before func(*request.Info) bool
@@ -81,14 +82,14 @@ func TestWhatARequestStandsForMayBeForbidden(t *testing.T) {
 		"/kapis/resources.kubesphere.io/v1alpha3/namespaces/a/pods":     authz.Deny("never"),
 		"/kapis/resources.kubesphere.io/v1alpha3/namespaces/a/services": yes,
 	} {
-		if d, err := n.Authorize(t.Context(), bob, parse(t, "GET", path)); err != nil || d != want {
+		if d, err := n.Authorize(t.Context(), bob, requesttest.Info(t, "GET", path)); err != nil || d != want {
 			t.Errorf("%s: %+v, %v", path, d, err)
 		}
 	}
 }
 
 func TestOfAListOnlyAPartThatIsKnownIsGiven(t *testing.T) {
-	pods, failure := parse(t, "GET", "/kapis/resources.kubesphere.io/v1alpha3/pods"), errors.New("no connection")
+	pods, failure := requesttest.Info(t, "GET", "/kapis/resources.kubesphere.io/v1alpha3/pods"), errors.New("no connection")
 	var many []string
 	for n := range vetoItems + 1 {
 		many = append(many, "n"+strconv.Itoa(n))
@@ -116,7 +117,7 @@ func TestOfAListOnlyAPartThatIsKnownIsGiven(t *testing.T) {
 		t.Run(c.claim, func(t *testing.T) {
 			n, list := authz.Order{Authorizers: c.in, Vetoing: 1, Aliases: podsAlias()}, pods
 			if strings.HasSuffix(c.claim, "AtKubeAPIServer") {
-				list = parse(t, "GET", "/api/v1/pods")
+				list = requesttest.Info(t, "GET", "/api/v1/pods")
 			}
 			d, err := n.Authorize(c.ctx, bob, list)
 			if !errors.Is(err, c.err) || d.Allowed() || c.err == nil && d.PartialList() != nil {
@@ -132,7 +133,7 @@ func TestPlacesOfAPartAreRequestsAsTheirPathsSay(t *testing.T) {
 		"/kapis/tenant.kubesphere.io/v1beta1/workspacetemplates": {},
 		"/kapi/v1/pods": {"/kapi/v1/namespaces/a/pods"},
 	} {
-		r := parse(t, "GET", list)
+		r := requesttest.Info(t, "GET", list)
 		var items []*request.Info
 		asked := forbids(func(i *request.Info) bool {
 			if i.Namespace != "" && i.APIGroup == r.APIGroup { // aliases have another group
@@ -148,7 +149,7 @@ func TestPlacesOfAPartAreRequestsAsTheirPathsSay(t *testing.T) {
 		}
 		var got []string
 		for _, i := range items {
-			if again := parse(t, "GET", i.Path); again.Namespace != i.Namespace || again.Resource != i.Resource || again.Scope != i.Scope ||
+			if again := requesttest.Info(t, "GET", i.Path); again.Namespace != i.Namespace || again.Resource != i.Resource || again.Scope != i.Scope ||
 				again.APIGroup != i.APIGroup {
 				t.Errorf("%+v is not what its path says: %+v", i, again)
 			}
@@ -198,7 +199,7 @@ func TestAnAliasThatIsForbiddenHasNoPart(t *testing.T) {
 		}
 		return authz.AllowPartial(authz.NewPartialList([]string{"a"}, nil), ""), nil
 	})}}
-	d, err := a.Authorize(t.Context(), bob, parse(t, "GET", "/kapis/resources.kubesphere.io/v1alpha3/pods"))
+	d, err := a.Authorize(t.Context(), bob, requesttest.Info(t, "GET", "/kapis/resources.kubesphere.io/v1alpha3/pods"))
 	if err != nil || !d.Denied() || d.PartialList() != nil {
 		t.Errorf("%+v, %v", d, err)
 	}

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
 )
 
 // secrets has one Secret, with kube-apiserver's optimistic concurrency.
@@ -75,19 +76,16 @@ func (s *secrets) store(o *corev1.Secret) *corev1.Secret {
 	return s.now.DeepCopy()
 }
 
-// clock is a clock that the test sets.
-type clock struct{ at time.Time }
+func newClock() *clocktesting.FakeClock {
+	return clocktesting.NewFakeClock(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
+}
 
-func (c *clock) now() time.Time { return c.at }
-
-func newClock() *clock { return &clock{time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)} }
-
-func open(t *testing.T, s *secrets, c *clock, hosts ...string) *Keeper {
+func open(t *testing.T, s *secrets, c *clocktesting.FakeClock, hosts ...string) *Keeper {
 	t.Helper()
 	if hosts == nil {
 		hosts = []string{"hook.system.svc", "127.0.0.1"}
 	}
-	k, err := Open(t.Context(), Options{Secrets: s, Name: "hook", Hosts: hosts, Now: c.now})
+	k, err := Open(t.Context(), Options{Secrets: s, Name: "hook", Hosts: hosts, Now: c.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,16 +142,16 @@ func TestItIsRenewedBeforeItEndsAndNobodyIsLeftBehind(t *testing.T) { // U41
 	other := open(t, s, c)
 	bundle, authorities := k.Bundle(), 0 // what kube-apiserver was given last, a tick ago
 	for range 3 * 365 {
-		c.at = c.at.Add(24 * time.Hour)
-		if left := k.Expires().Sub(c.at); left < servingLife/3-25*time.Hour {
-			t.Fatalf("%v: only %v is left", c.at, left)
+		c.Step(24 * time.Hour)
+		if left := k.Expires().Sub(c.Now()); left < servingLife/3-25*time.Hour {
+			t.Fatalf("%v: only %v is left", c.Now(), left)
 		}
 		for _, one := range []*Keeper{k, other} {
 			if err := one.Renew(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if err := trusts(t, bundle, one, "127.0.0.1"); err != nil {
-				t.Fatalf("%v: who knows yesterday's bundle does not trust: %v", c.at, err)
+				t.Fatalf("%v: who knows yesterday's bundle does not trust: %v", c.Now(), err)
 			}
 		}
 		select {
@@ -239,8 +237,8 @@ func TestALostSecretIsWrittenAsItWas(t *testing.T) {
 				t.Errorf("%d writes", s.writes)
 			}
 			lose(s)
-			c.at = c.at.Add(servingLife) // the content in memory has expired
-			if err := follower.Renew(t.Context()); err != nil || trusts(t, trusted, follower, "127.0.0.1") != nil || !follower.Expires().After(c.at) {
+			c.Step(servingLife) // the content in memory has expired
+			if err := follower.Renew(t.Context()); err != nil || trusts(t, trusted, follower, "127.0.0.1") != nil || !follower.Expires().After(c.Now()) {
 				t.Errorf("it ends %v, %v", follower.Expires(), err)
 			}
 		})
@@ -257,10 +255,10 @@ func TestWhatWorkedGoesOnWhileTheSecretCantBeRead(t *testing.T) {
 	if trusts(t, k.Bundle(), k, "127.0.0.1") != nil {
 		t.Error("it serves no more")
 	}
-	if _, err := Open(t.Context(), Options{Secrets: s, Name: "hook", Hosts: []string{"a"}, Now: c.now}); err == nil {
+	if _, err := Open(t.Context(), Options{Secrets: s, Name: "hook", Hosts: []string{"a"}, Now: c.Now}); err == nil {
 		t.Error("it opened without a Secret")
 	}
-	if _, err := Open(t.Context(), Options{Secrets: &secrets{}, Name: "hook", Now: c.now}); err == nil {
+	if _, err := Open(t.Context(), Options{Secrets: &secrets{}, Name: "hook", Now: c.Now}); err == nil {
 		t.Error("it is for no host")
 	}
 }
@@ -272,20 +270,20 @@ func TestAnAuthorityChangesWithoutARefusedCall(t *testing.T) {
 	life := authorityLife * 2 / 3 / hour * hour // until an authority is due
 	for before := time.Duration(0); before <= 3*24*hour; before += 3 * hour {
 		c, s := newClock(), &secrets{}
-		born := c.at
+		born := c.Now()
 		open(t, s, c)
 		// A certificate for other hosts is signed such that it is due around the time of its authority.
-		c.at = born.Add(life + 2*24*hour - servingLife*2/3 - before)
+		c.SetTime(born.Add(life + 2*24*hour - servingLife*2/3 - before))
 		k := open(t, s, c, "other.system.svc")
 		known := [][]byte{k.Bundle()} // by the hour
-		for c.at = born.Add(life - 2*24*hour); c.at.Before(born.Add(life + 4*24*hour)); c.at = c.at.Add(hour) {
+		for c.SetTime(born.Add(life - 2*24*hour)); c.Now().Before(born.Add(life + 4*24*hour)); c.Step(hour) {
 			if err := k.Renew(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			known = append(known, k.Bundle())
 			trusted := known[max(0, len(known)-1-int(late/hour))]
 			if err := trusts(t, trusted, k, "other.system.svc"); err != nil {
-				t.Fatalf("signed %s before: %s after its birth, the one that is served is refused: %v", before, c.at.Sub(born), err)
+				t.Fatalf("signed %s before: %s after its birth, the one that is served is refused: %v", before, c.Now().Sub(born), err)
 			}
 		}
 		if bytes.Equal(known[0], known[len(known)-1]) {

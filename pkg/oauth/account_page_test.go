@@ -68,7 +68,7 @@ func TestSessionsAreEndedByTheirOwner(t *testing.T) {
 func TestSensitiveChangesNeedARecentLogin(t *testing.T) {
 	w := newPageTest(t)
 	p := w.person(t).login("alice")
-	w.clock.add(browser.RecentFor + time.Second)
+	w.clock.Step(browser.RecentFor + time.Second)
 	for step, c := range w.oauth.account.Changes() {
 		if !c.Sensitive || c.Form != formstate.Account {
 			continue
@@ -110,7 +110,7 @@ func TestKeyIsShownOnce(t *testing.T) {
 	}
 	p.answer("key", "description", "ci", "days", "30", "scope", "write").says(t, http.StatusBadRequest, "This page has expired")
 	p.answer("key", "description", "ci <b>", "days", "90").says(t, http.StatusOK, "ksk_once", "shown this once")
-	if k := w.keys.list[0]; k.Description != "ci <b>" || !k.Expires.Equal(w.clock.now().AddDate(0, 0, 90)) {
+	if k := w.keys.list[0]; k.Description != "ci <b>" || !k.Expires.Equal(w.clock.Now().AddDate(0, 0, 90)) {
 		t.Errorf("%+v", k)
 	}
 	r := p.open("/oauth/account")

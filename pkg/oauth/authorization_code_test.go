@@ -71,7 +71,7 @@ func TestCodeIsRedeemedForTokens(t *testing.T) {
 	f := newReplicas(t, 2, func(s *settings) { s.edit = func(o *Options) { o.EmailVerified = nil } })
 	s := f.servers[0]
 	b := s.browser(t, "alice")
-	f.clock.add(10 * time.Minute)
+	f.clock.Step(10 * time.Minute)
 	code := s.code(t, b, spaAsks("scope", "openid profile email groups", "nonce", "n-0S6_WzA2Mj"))
 	r := f.servers[1].post(t, spaRedeems(code), nil)
 	uncached(t, r)
@@ -104,7 +104,7 @@ func TestCodeIsRedeemedForTokens(t *testing.T) {
 	if info.str("sub") != "uid-alice" || info.str("preferred_username") != "alice" || info.body["groups"] == nil { // TCore-9
 		t.Errorf("%d %s", info.code, info.text)
 	}
-	f.clock.add(time.Minute)
+	f.clock.Step(time.Minute)
 	again := s.post(t, url.Values{"grant_type": {"refresh_token"}, "client_id": {"spa"}, "refresh_token": {r.str("refresh_token")}}, nil)
 	next := payload(t, again.str("id_token")) // TCore-11
 	if next["sub"] != id["sub"] || next["auth_time"] != id["auth_time"] || next["iat"] == id["iat"] || next["nonce"] != nil {
@@ -217,7 +217,7 @@ func TestCodeExpires(t *testing.T) {
 			f := newReplicas(t, 1, func(s *settings) { s.edit = func(o *Options) { o.CodeLife = test.life } })
 			s := f.servers[0]
 			code := s.code(t, s.browser(t, "alice"), harborAsks())
-			f.clock.add(test.after)
+			f.clock.Step(test.after)
 			if r := s.redeem(t, code, nil); r.code != test.code {
 				t.Errorf("%d %s", r.code, r.text)
 			}

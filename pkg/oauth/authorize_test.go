@@ -284,7 +284,7 @@ func TestAuthorizeAsksForWhatThePromptSays(t *testing.T) {
 	f.user("bob", hash, iamapi.UserActive)
 	b := s.browser(t, "alice")
 	id := s.redeem(t, s.code(t, b, harborAsks()), nil).str("id_token")
-	f.clock.add(time.Hour)
+	f.clock.Step(time.Hour)
 	for name, test := range map[string]struct {
 		browser string
 		q       url.Values
@@ -362,9 +362,9 @@ func TestProceedGoesOnAfterThePages(t *testing.T) {
 	_, hash := stand()
 	f.user("bob", hash, iamapi.UserActive)
 	old := s.browser(t, "alice")
-	f.clock.add(time.Minute + 300*time.Millisecond)
+	f.clock.Step(time.Minute + 300*time.Millisecond)
 	ask := func(edit func(*protocol.AuthorizationRequest)) *protocol.AuthorizationRequest {
-		a := &protocol.AuthorizationRequest{Client: "harbor", RedirectURI: harborURI, Scopes: []string{"openid"}, MaxAge: -1, At: f.clock.now()}
+		a := &protocol.AuthorizationRequest{Client: "harbor", RedirectURI: harborURI, Scopes: []string{"openid"}, MaxAge: -1, At: f.clock.Now()}
 		edit(a)
 		return a
 	}

@@ -122,7 +122,7 @@ func TestForeignCallbacksLogNobodyIn(t *testing.T) {
 			return p.open("/oauth/callback/github?code=c&state=" + s)
 		},
 		"TooLate": func(_ *testing.T, w *pageTest, p *browserUser, s string) reply {
-			w.clock.add(callback.PendingLoginLife + time.Second)
+			w.clock.Step(callback.PendingLoginLife + time.Second)
 			return p.open("/oauth/callback/github?code=c&state=" + s)
 		},
 		"TamperedCookie": func(_ *testing.T, _ *pageTest, p *browserUser, s string) reply {
@@ -291,7 +291,7 @@ func TestConsolesCodeExpires(t *testing.T) {
 	w.knows("alice")
 	p := w.person(t)
 	q := p.open("/oauth/callback/github?code=c&state=" + p.away("/oauth/login/github?redirect_uri="+url.QueryEscape(consoleURI))).handedOver(t)
-	w.clock.add(console.CodeLife)
+	w.clock.Step(console.CodeLife)
 	if r := do(t, request(t, http.MethodGet, w.URL+"/oauth/callback/github?code="+q.Get("code"), "", nil)); r.code != http.StatusUnauthorized {
 		t.Error(r.code)
 	}
@@ -322,7 +322,7 @@ func TestALoginAgainBringsTheGroupsOfNow(t *testing.T) {
 			Provider: provider,
 			Subject:  id.Subject,
 			Groups:   groups,
-			At:       w.clock.now(),
+			At:       w.clock.Now(),
 			Methods:  []string{iam.MethodFederated},
 		}, nil
 	}
@@ -339,7 +339,7 @@ func TestALoginAgainBringsTheGroupsOfNow(t *testing.T) {
 
 	b, _, err := w.oauth.logins.Admit(
 		request(t, http.MethodGet, w.URL, "", nil),
-		&iam.AuthnResult{User: w.users.ByName("bob"), At: w.clock.now().Add(-time.Minute)},
+		&iam.AuthnResult{User: w.users.ByName("bob"), At: w.clock.Now().Add(-time.Minute)},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -354,7 +354,7 @@ func TestWhoRegistersSetsUpTheFactorThatIsRequired(t *testing.T) {
 	w := newPageTest(t)
 	w.github.id = &idp.Identity{Subject: "4711", Username: "octo"}
 	w.gate.proof = func(provider string, id *idp.Identity) (*iam.AuthnResult, error) {
-		return &iam.AuthnResult{Provider: provider, Subject: id.Subject, At: w.clock.now(), Methods: []string{iam.MethodPassword}, Pending: true,
+		return &iam.AuthnResult{Provider: provider, Subject: id.Subject, At: w.clock.Now(), Methods: []string{iam.MethodPassword}, Pending: true,
 			Registration: &iam.Registration{Provider: provider, Subject: id.Subject, Username: "octo", Email: "o@example.com"}}, nil
 	}
 	p := w.person(t)

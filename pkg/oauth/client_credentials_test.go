@@ -80,7 +80,7 @@ func TestTokenIsExchangedForOneOfAMember(t *testing.T) {
 	f := newReplicas(t, 1, withMembers)
 	s := f.servers[0]
 	access, refresh := s.login(t)
-	f.clock.add(time.Hour)
+	f.clock.Step(time.Hour)
 	ask := func(pairs ...string) url.Values {
 		return with(url.Values{"grant_type": {grant.TokenExchange}, "client_id": {"kubesphere"}, "client_secret": {"kubesphere"},
 			"subject_token": {access}, "subject_token_type": {grant.TypeAccessToken}, "audience": {"member1"}}, pairs...)
@@ -94,7 +94,7 @@ func TestTokenIsExchangedForOneOfAMember(t *testing.T) {
 		t.Error("the member's token is good here")
 	}
 	keys, _ := stand()
-	member, err := token.NewVerifier(token.Rules{Keys: keys, Issuer: issuerURL, Audience: "kapis:member1", Now: f.clock.now})
+	member, err := token.NewVerifier(token.Rules{Keys: keys, Issuer: issuerURL, Audience: "kapis:member1", Now: f.clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestPendingLoginOpensNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) { test.want.check(t, s.post(t, test.form, nil)) })
 	}
 	late := otp()
-	f.clock.add(grant.SecondFactorLife)
+	f.clock.Step(grant.SecondFactorLife)
 	wants{400, "invalid_grant"}.check(t, s.post(t, late, nil))
 	if f.written() > before+1 { // the browser's session of the authorization code
 		t.Error("a login without its second factor has written something")
@@ -302,7 +302,7 @@ func TestIntrospection(t *testing.T) {
 		t.Errorf("the platform's own client: %s", got.text)
 	}
 	keys, _ := stand()
-	member := &token.Issuer{Keys: keys, URL: issuerURL, Audience: "kapis:member", Now: f.clock.now}
+	member := &token.Issuer{Keys: keys, URL: issuerURL, Audience: "kapis:member", Now: f.clock.Now}
 	alien, _ := member.Access(
 		&token.Access{Subject: "uid-alice", Username: "alice", Client: "harbor", Session: f.names()[0], Issued: startTime(), Expires: startTime().Add(time.Hour)},
 	)

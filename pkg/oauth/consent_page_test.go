@@ -112,7 +112,7 @@ func TestDeviceIsLetInByWhoComparesTheCode(t *testing.T) { // T8628-6
 	p.answer("find", "user_code", strings.ToLower(strings.ReplaceAll(code, "-", " "))).
 		says(t, http.StatusOK, "Connect cli?", code, "it is a fraud", "Logged in as alice")
 	p.answer("answer", "answer", "allow").says(t, http.StatusOK, "cli is logged in as you")
-	w.clock.add(deviceflow.PollInterval)
+	w.clock.Step(deviceflow.PollInterval)
 	if r := w.poll(t, device); r.code != http.StatusOK || r.str("access_token") == "" {
 		t.Errorf("%d %s", r.code, r.text)
 	}

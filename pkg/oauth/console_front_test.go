@@ -181,7 +181,7 @@ func TestOnlyALoginAtATrustedClientOpensOthers(t *testing.T) {
 	}
 	inQuery := do(t, request(t, http.MethodGet, s.URL+"/oauth/authorize?"+harborAsks("access_token", ended).Encode(), "", nil)) // T6750-2
 	inQuery.leads(t, issuerURL)
-	f.clock.add(24 * time.Hour)
+	f.clock.Step(24 * time.Hour)
 	s.asConsole(t, ended, harborAsks()).leads(t, issuerURL)
 }
 
@@ -224,7 +224,7 @@ func TestPromptHoldsForALoginAtTheConsole(t *testing.T) {
 			t.Errorf("%v after a login just now: %v", pairs, q)
 		}
 	}
-	f.clock.add(2 * time.Minute)
+	f.clock.Step(2 * time.Minute)
 	for _, test := range [][3]string{{"prompt", "login", "login_required"}, {"max_age", "0", "login_required"}, {"max_age", "60", "login_required"},
 		{"prompt", "select_account", "account_selection_required"}, {"max_age", "3600", ""}, {"prompt", "none", ""}} {
 		if q := ask(test[0], test[1]); q.Get("error") != test[2] || (q.Get("code") == "") != (test[2] != "") {

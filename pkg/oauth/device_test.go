@@ -74,7 +74,7 @@ func TestDeviceIsLetIn(t *testing.T) {
 	if _, _, err = s.person(t, b, user, s.approve); err != nil {
 		t.Fatal(err)
 	}
-	f.clock.add(deviceflow.PollInterval)
+	f.clock.Step(deviceflow.PollInterval)
 	wants{400, "invalid_grant"}.check(t, s.poll(t, device, "client_id", "spa"))
 	got := f.servers[1].poll(t, device)
 	if got.code != http.StatusOK || got.str("scope") != "openid email" || got.str("refresh_token") == "" || payload(t, got.str("id_token"))["sub"] != "uid-alice" {
@@ -84,7 +84,7 @@ func TestDeviceIsLetIn(t *testing.T) {
 	if full.str("scope") != "openid email" { // T6749-22
 		t.Errorf("a refresh gets more than the device asked for: %s", full.text)
 	}
-	f.clock.add(deviceflow.PollInterval)
+	f.clock.Step(deviceflow.PollInterval)
 	wants{400, "invalid_grant"}.check(t, s.poll(t, device)) // single use, and reuse ends the login
 	if code := s.userinfo(t, got.str("access_token")).code; code != http.StatusUnauthorized {
 		t.Errorf("the session outlives the reuse: %d", code)
@@ -112,7 +112,7 @@ func TestDeviceIsRefused(t *testing.T) {
 	wants{400, "invalid_grant"}.check(t, s.poll(t, "garbage"))
 	wants{400, "invalid_grant"}.check(t, s.post(t, spaRedeems(device), nil))
 	wants{400, "invalid_grant"}.check(t, s.poll(t, s.code(t, s.browser(t, "alice"), spaAsks()), "client_id", "spa"))
-	f.clock.add(deviceflow.Life)
+	f.clock.Step(deviceflow.Life)
 	wants{400, "expired_token"}.check(t, s.poll(t, device))
 }
 
@@ -160,7 +160,7 @@ func TestWrongUserCodesAreLimited(t *testing.T) {
 	if _, _, err := s.person(t, bob, good, nil); err != nil {
 		t.Error("another person", err)
 	}
-	f.clock.add(deviceflow.GuessPause)
+	f.clock.Step(deviceflow.GuessPause)
 	if _, _, err := s.person(t, b, good, nil); err != nil {
 		t.Error(err)
 	}

@@ -81,7 +81,7 @@ func (g *fakeAuthenticator) Password(ctx context.Context, a iamlogin.Attempt) (*
 	}
 	p, err := g.Authenticator.Password(ctx, a)
 	if err == nil {
-		p.Pending, p.At = g.pending, g.site.clock.now()
+		p.Pending, p.At = g.pending, g.site.clock.Now()
 	}
 	return p, err
 }

@@ -120,7 +120,7 @@ func TestForeignFormsLogNobodyIn(t *testing.T) {
 		}},
 		"NoCookie":                {edit: func(_ *pageTest, p *browserUser, _ url.Values) { clear(p.cookies) }},
 		"SlipOfAnotherBrowserS38": {edit: func(w *pageTest, p *browserUser, _ url.Values) { p.cookies = w.visitor(t).cookies }},
-		"OldSlip":                 {edit: func(w *pageTest, _ *browserUser, _ url.Values) { w.clock.add(formstate.Life + time.Second) }},
+		"OldSlip":                 {edit: func(w *pageTest, _ *browserUser, _ url.Values) { w.clock.Step(formstate.Life + time.Second) }},
 		"ProofThatNobodyShowed":   {edit: func(_ *pageTest, _ *browserUser, v url.Values) { v.Set("step", "password-new") }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -293,7 +293,7 @@ func TestSecondProofRenewsTheSession(t *testing.T) { // TCore-4
 	w := newPageTest(t)
 	p := w.person(t).login("alice")
 	before := w.names()
-	w.clock.add(time.Hour)
+	w.clock.Step(time.Hour)
 	p.open("/oauth/authorize?"+harborAsks("max_age", "60").Encode()).says(t, http.StatusOK, "Confirm that it is you")
 	p.answer("password", "username", "alice", "password", password).sentTo(t, harborURI)
 	if after := w.names(); len(after) != 1 || after[0] != before[0] {

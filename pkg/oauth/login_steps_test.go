@@ -55,7 +55,7 @@ func TestPasskeyIsASecondFactorOfItsOwnUser(t *testing.T) {
 
 func TestWhatWasShownExpires(t *testing.T) {
 	for name, change := range map[string]func(*pageTest){
-		"AfterItsTime": func(w *pageTest) { w.clock.add(formstate.ResultLife + time.Second) },
+		"AfterItsTime": func(w *pageTest) { w.clock.Step(formstate.ResultLife + time.Second) },
 		"WithAnotherPassword": func(w *pageTest) {
 			w.edit("alice", func(u *iamapi.User) { u.Spec.Password = otherHash() })
 		},

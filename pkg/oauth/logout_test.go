@@ -73,7 +73,7 @@ func TestLogoutNeedsAProofAndRedirectsToWhatIsRegistered(t *testing.T) {
 			s := f.servers[0]
 			r := s.post(t, url.Values{"grant_type": {"password"}, "username": {"alice"}, "password": {password},
 				"client_id": {"od:d +c"}, "client_secret": {"s:e %c+r"}, "scope": {"openid"}}, nil)
-			f.clock.add(test.later)
+			f.clock.Step(test.later)
 			header := map[string]string{}
 			if test.bearer != "" {
 				header["Authorization"] = "Bearer " + map[string]string{"good": r.str("access_token"), "bad": "x.y.z"}[test.bearer]
@@ -162,7 +162,7 @@ func TestLogoutOfABrowser(t *testing.T) {
 			if test.hint == "alice, over" {
 				s.form(t, "/oauth/revoke", asHarbor(harbor.str("refresh_token")), nil)
 			}
-			f.clock.add(test.later)
+			f.clock.Step(test.later)
 			r := s.page(t, b, with(cmpOr(test.query), "id_token_hint", hint))
 			if r.header.Get("Location") != test.location || r.header.Get("Cache-Control") != "no-store" {
 				t.Errorf("%d to %q: %s", r.code, r.header.Get("Location"), r.text)

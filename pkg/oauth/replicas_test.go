@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
@@ -35,23 +36,6 @@ const (
 	issuerURL = "https://ks.example/base"
 	password  = "P@88w0rd"
 )
-
-type clock struct {
-	mu sync.Mutex
-	t  time.Time
-}
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.t
-}
-
-func (c *clock) add(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.t = c.t.Add(d)
-}
 
 // cluster is a fake of the part of kube-apiserver that sessions need, over HTTP.
 type cluster struct {
@@ -189,7 +173,7 @@ func (s *server) browser(t testing.TB, user string) string {
 
 type replicas struct {
 	*cluster
-	clock   *clock
+	clock   *clocktesting.FakeClock
 	servers []*server
 }
 
@@ -249,7 +233,7 @@ func newReplicas(t testing.TB, n int, edit func(*settings)) *replicas {
 	if edit != nil {
 		edit(&set)
 	}
-	f := &replicas{cluster: &cluster{sessions: map[string]*v1alpha1.Session{}}, clock: &clock{t: startTime()}}
+	f := &replicas{cluster: &cluster{sessions: map[string]*v1alpha1.Session{}}, clock: clocktesting.NewFakeClock(startTime())}
 	kube := httptest.NewServer(f.cluster)
 	t.Cleanup(kube.Close)
 	for range n {
@@ -272,18 +256,18 @@ func (f *replicas) newServer(t testing.TB, kube string, set settings) *server {
 	must(err)
 	api, err := session.NewClient(&rest.Config{Host: kube, QPS: -1})
 	must(err)
-	s := &server{users: iam.NewUserIndex(), tokens: &token.Issuer{Keys: keys, URL: issuerURL, Audience: "kapis:host", Now: f.clock.now}}
+	s := &server{users: iam.NewUserIndex(), tokens: &token.Issuer{Keys: keys, URL: issuerURL, Audience: "kapis:host", Now: f.clock.Now}}
 	s.sessions, err = session.New(session.Options{API: api, Users: s.users, Keys: keys, Lifetime: clients.Lifetime,
-		ClientCredential: clients.Credential, Skew: 30 * time.Second, Now: f.clock.now})
+		ClientCredential: clients.Credential, Skew: 30 * time.Second, Now: f.clock.Now})
 	must(err)
 	f.sinks = append(f.sinks, s.sessions)
 	s.verifier, err = token.NewVerifier(token.Rules{Keys: keys, Issuer: issuerURL, Audience: "kapis:host", Leeway: 30 * time.Second,
-		Now: f.clock.now, CacheSize: 64})
+		Now: f.clock.Now, CacheSize: 64})
 	must(err)
 	passwords, err := iampassword.New(s.users, nil)
 	must(err)
 	options := Options{Issuer: issuerURL, Tokens: s.tokens, Verifier: s.verifier, Keys: keys, Clients: clients, Sessions: s.sessions,
-		Authenticator: &iamlogin.Authenticator{Passwords: passwords, Now: f.clock.now}, PasswordGrant: true, Now: f.clock.now}
+		Authenticator: &iamlogin.Authenticator{Passwords: passwords, Now: f.clock.Now}, PasswordGrant: true, Now: f.clock.Now}
 	if set.edit != nil {
 		set.edit(&options)
 	}

@@ -65,7 +65,7 @@ func TestACodeWhoseSessionIsNotKnownYetIsNotBad(t *testing.T) {
 	p := w.person(t)
 	state := p.away("/oauth/login/github?redirect_uri=" + url.QueryEscape(consoleURI))
 	code := p.open("/oauth/callback/github?code=c&state=" + state).handedOver(t).Get("code")
-	fresh, err := session.New(session.Options{API: w.sessions.API, Users: w.users, Keys: w.sessions.Keys, Lifetime: w.sessions.Lifetime, Now: w.clock.now})
+	fresh, err := session.New(session.Options{API: w.sessions.API, Users: w.users, Keys: w.sessions.Keys, Lifetime: w.sessions.Lifetime, Now: w.clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

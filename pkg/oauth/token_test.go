@@ -264,7 +264,7 @@ func TestGuessingASecretIsLimited(t *testing.T) {
 	if r := f.servers[0].post(t, form, nil); r.code != http.StatusTooManyRequests {
 		t.Errorf("a right one has wrong ones forgotten: %d %s", r.code, r.text)
 	}
-	f.clock.add(time.Second)
+	f.clock.Step(time.Second)
 	if r := f.servers[0].post(t, form, nil); r.code != http.StatusUnauthorized {
 		t.Errorf("a second later: %d %s", r.code, r.text)
 	}
@@ -324,7 +324,7 @@ func TestScopes(t *testing.T) {
 		info.body["preferred_username"] != nil {
 		t.Errorf("userinfo %s", info.text)
 	}
-	f.clock.add(time.Minute)
+	f.clock.Step(time.Minute)
 	narrow := renewal(r.str("refresh_token"))
 	narrow.Set("scope", "openid")
 	n := f.servers[0].post(t, narrow, nil)
@@ -370,12 +370,12 @@ func TestParallelRefreshesOnTwoReplicas(t *testing.T) {
 			t.Error("an access token is refused on the other replica")
 		}
 	}
-	f.clock.add(time.Minute)
+	f.clock.Step(time.Minute)
 	if r := f.servers[1].post(t, renewal(replies[7].str("refresh_token")), nil); r.code != http.StatusOK {
 		t.Errorf("%d %s", r.code, r.text)
 	}
 	// Reuse, long after: all tokens of the session are invalid on both replicas.
-	f.clock.add(time.Minute)
+	f.clock.Step(time.Minute)
 	wants{400, "invalid_grant"}.check(t, f.servers[0].post(t, renewal(refresh), nil))
 	for _, s := range f.servers {
 		if s.userinfo(t, replies[0].str("access_token")).code != http.StatusUnauthorized {
@@ -392,7 +392,7 @@ func TestTokenWithoutMaxAgeDiesWithItsSession(t *testing.T) {
 		t.Errorf("expires_in %v", r.body["expires_in"])
 	}
 	access := r.str("access_token")
-	f.clock.add(30 * 24 * time.Hour)
+	f.clock.Step(30 * 24 * time.Hour)
 	if f.servers[1].userinfo(t, access).code != http.StatusOK {
 		t.Error("refused after a month")
 	}
@@ -410,7 +410,7 @@ func TestClientsOwnLifetimeCounts(t *testing.T) {
 	if r.body["expires_in"] != float64(300) {
 		t.Errorf("%s", r.text)
 	}
-	f.clock.add(361 * time.Second)
+	f.clock.Step(361 * time.Second)
 	form = renewal(r.str("refresh_token"))
 	form.Set("client_id", "short")
 	form.Set("client_secret", "short")
@@ -421,12 +421,12 @@ func TestClientsOwnLifetimeCounts(t *testing.T) {
 func TestSessionNearItsEndIsNotRefreshed(t *testing.T) {
 	f := newReplicas(t, 1, func(s *settings) { s.life.Absolute = 90 * time.Minute })
 	_, refresh := f.servers[0].login(t)
-	f.clock.add(79 * time.Minute)
+	f.clock.Step(79 * time.Minute)
 	r := f.servers[0].post(t, renewal(refresh), nil)
 	if r.body["expires_in"] != float64(660) {
 		t.Errorf("%d %s", r.code, r.text)
 	}
-	f.clock.add(2 * time.Minute)
+	f.clock.Step(2 * time.Minute)
 	wants{400, "invalid_grant"}.check(t, f.servers[0].post(t, renewal(r.str("refresh_token")), nil))
 }
 
@@ -456,7 +456,7 @@ func TestUserinfoRefuses(t *testing.T) {
 	form.Set("scope", "email")
 	mail := f.servers[0].post(t, form, nil).str("access_token")
 	address := f.servers[0].URL + "/oauth/userinfo"
-	alien := &token.Issuer{Keys: f.servers[0].tokens.Keys, URL: issuerURL, Audience: "kapis:member", Now: f.clock.now}
+	alien := &token.Issuer{Keys: f.servers[0].tokens.Keys, URL: issuerURL, Audience: "kapis:member", Now: f.clock.Now}
 	member, _ := alien.Access(
 		&token.Access{Subject: "uid-alice", Username: "alice", Client: "kubesphere", Session: f.names()[0], Issued: startTime(), Expires: startTime().Add(time.Hour)},
 	)

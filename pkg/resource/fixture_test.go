@@ -42,12 +42,16 @@ func itemOf(p *page.Page, i int) string {
 var verbs = metav1.Verbs{"get", "list", "watch"}
 
 func newWorld(t testing.TB, objects map[string][]string, o Options) *world {
+	return openWorld(t, objects, o, store.Options{Discovery: kinds, VersionWait: 2 * time.Minute})
+}
+
+// openWorld returns a world whose store has these options and those that all have.
+func openWorld(t testing.TB, objects map[string][]string, o Options, options store.Options) *world {
 	w := &world{objects: objects, streams: map[string]chan string{}, version: 1000}
 	srv := httptest.NewServer(http.HandlerFunc(w.serve))
 	ctx, cancel := context.WithCancel(context.Background())
-	st, err := store.New(ctx, store.Options{
-		Config: &rest.Config{Host: srv.URL}, Discovery: kinds, Schemas: Schemas(), SyncWait: 2 * time.Minute, VersionWait: 2 * time.Minute,
-	})
+	options.Config, options.Schemas, options.SyncWait = &rest.Config{Host: srv.URL}, Schemas(), 2*time.Minute
+	st, err := store.New(ctx, options)
 	if err != nil {
 		t.Fatal(err)
 	}

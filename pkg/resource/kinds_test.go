@@ -1,10 +1,8 @@
 package resource
 
 import (
-	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +16,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 )
 
 // served are the kinds of a cluster that serves every kind with fields of its own.
@@ -52,23 +49,7 @@ func everything() storetest.Kinds {
 
 // newCluster is newWorld with every kind.
 func newCluster(t testing.TB, objects map[string][]string, o Options) *world {
-	w := &world{objects: objects, streams: map[string]chan string{}, version: 1000}
-	srv := httptest.NewServer(http.HandlerFunc(w.serve))
-	ctx, cancel := context.WithCancel(context.Background())
-	st, err := store.New(ctx, store.Options{
-		Config: &rest.Config{Host: srv.URL}, Discovery: everything(), Schemas: Schemas(), SyncWait: 2 * time.Minute,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cancel()
-		srv.CloseClientConnections()
-		st.Wait()
-		srv.Close()
-	})
-	w.store, w.Service = st, New(st, o)
-	return w
+	return openWorld(t, objects, o, store.Options{Discovery: everything()})
 }
 
 // obj writes an object: key is name or namespace/name, meta and rest are members of metadata and of the object.

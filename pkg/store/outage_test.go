@@ -47,9 +47,9 @@ func answersAtOnce(t testing.TB, st *Store, n int) {
 	}
 }
 
-// kube-apiserver restarts: cached objects are answered, the fault is reported, and the watch continues where it was, without
-// another list. Changes made meanwhile are seen, deletions included.
-func TestARestartOfKubeAPIServerCostsNoList(t *testing.T) {
+// withTwoPods returns a server of the pods one and two, a store that has them, and a sink that it feeds.
+func withTwoPods(t testing.TB) (*server, *Store, *recorder) {
+	t.Helper()
 	srv := newServer(t)
 	srv.put(podsPath, storetest.Pod("a", "one"))
 	srv.put(podsPath, storetest.Pod("a", "two"))
@@ -57,6 +57,13 @@ func TestARestartOfKubeAPIServerCostsNoList(t *testing.T) {
 	sink := newRecorder()
 	st.Feed(podsGVR, sink)
 	serves(t, st, "[a/one a/two]")
+	return srv, st, sink
+}
+
+// kube-apiserver restarts: cached objects are answered, the fault is reported, and the watch continues where it was, without
+// another list. Changes made meanwhile are seen, deletions included.
+func TestARestartOfKubeAPIServerCostsNoList(t *testing.T) {
+	srv, st, sink := withTwoPods(t)
 	srv.stop()
 	eventually(t, "the fault shows", func() bool { return condition(st, podsGVR).Err != nil })
 	answersAtOnce(t, st, 2)
@@ -127,13 +134,7 @@ func TestARestoredObjectOfTheSameVersionIsTold(t *testing.T) {
 
 // A watch cache that was restarted can't say what was missed: everything is streamed again, without a full list.
 func TestARestartThatForgotTheHistoryIsStreamedAnew(t *testing.T) {
-	srv := newServer(t)
-	srv.put(podsPath, storetest.Pod("a", "one"))
-	srv.put(podsPath, storetest.Pod("a", "two"))
-	st := newStore(t, srv)
-	sink := newRecorder()
-	st.Feed(podsGVR, sink)
-	serves(t, st, "[a/one a/two]")
+	srv, st, sink := withTwoPods(t)
 	srv.stop()
 	srv.vanish(podsPath, "a/one")
 	srv.set(podsPath, fault{expired: true})

@@ -3,7 +3,6 @@ package tenant_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz/rbac"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/request/requesttest"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/storetest"
 	"kapis.dev/ks-apiserver/pkg/tenant"
@@ -148,11 +148,7 @@ func person(name string, groups ...string) user.Info {
 func asked(t testing.TB, line string) *request.Info {
 	t.Helper()
 	method, path, _ := strings.Cut(line, " ")
-	i, err := request.Parse(httptest.NewRequest(method, path, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return i
+	return requesttest.Info(t, method, path)
 }
 
 // seen returns what a decision shows: "all", "nothing" for a refusal, or the names of its partial list.

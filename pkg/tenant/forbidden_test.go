@@ -2,14 +2,13 @@ package tenant_test
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 	"testing"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/request/requesttest"
 )
 
 // If an authorizer denies the route or the kind itself, no membership allows it, nor a partial list.
@@ -28,14 +27,7 @@ func TestNoMembershipAllowsWhatIsForbidden(t *testing.T) {
 			return next.Authorize(ctx, u, r)
 		})
 		for _, path := range []string{at + "/namespaces", at + "/clusters", at + "/workspaces/a/namespaces", at + "/workspaces/a/namespaces/a1"} {
-			u, err := url.ParseRequestURI(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := request.Parse(&http.Request{Method: http.MethodGet, URL: u})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := requesttest.Info(t, "GET", path)
 			if d, err := a.Authorize(t.Context(), person("project"), r); err != nil || !d.Denied() || d.Allowed() || d.PartialList() != nil {
 				t.Errorf("%s %s: %+v, %v", name, path, d, err)
 			}

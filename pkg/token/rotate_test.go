@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
+	clocktesting "k8s.io/utils/clock/testing"
 )
 
 // stored is one Secret that is changed by compare-and-set, as kube-apiserver does it.
@@ -58,7 +59,7 @@ func (s *stored) Update(_ context.Context, o *corev1.Secret, _ metav1.UpdateOpti
 // server is one replica's keys, with its own clock.
 type server struct {
 	ring     *Keyring
-	clock    *clock
+	clock    *clocktesting.FakeClock
 	issuer   *Issuer
 	verifier *Verifier
 	looks    time.Time
@@ -69,17 +70,17 @@ func newServers(t *testing.T, n int) (*stored, []*server) {
 	secrets := &stored{}
 	var all []*server
 	for i := range n {
-		c := &clock{t: start().Add(time.Duration(i) * 10 * time.Second)} // clocks differ
-		ring, err := OpenKeyring(t.Context(), secrets, c.now)
+		c := clocktesting.NewFakeClock(start().Add(time.Duration(i) * 10 * time.Second)) // clocks differ
+		ring, err := OpenKeyring(t.Context(), secrets, c.Now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, err := NewVerifier(Rules{Keys: ring, Issuer: testIssuer, Audience: testAudience, Leeway: 30 * time.Second, Now: c.now, CacheSize: 1 << 10})
+		v, err := NewVerifier(Rules{Keys: ring, Issuer: testIssuer, Audience: testAudience, Leeway: 30 * time.Second, Now: c.Now, CacheSize: 1 << 10})
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, &server{ring: ring, clock: c, verifier: v, looks: c.now().Add(time.Duration(i) * 2 * time.Minute),
-			issuer: &Issuer{Keys: ring, URL: testIssuer, Audience: testAudience, Now: c.now}})
+		all = append(all, &server{ring: ring, clock: c, verifier: v, looks: c.Now().Add(time.Duration(i) * 2 * time.Minute),
+			issuer: &Issuer{Keys: ring, URL: testIssuer, Audience: testAudience, Now: c.Now}})
 	}
 	return secrets, all
 }
@@ -91,7 +92,7 @@ type made struct {
 
 func (s *server) make(t *testing.T, life time.Duration) made {
 	t.Helper()
-	now := s.clock.now()
+	now := s.clock.Now()
 	m := made{until: now.Add(life)}
 	var err error
 	if m.access, err = s.issuer.Access(&Access{Subject: "u", Username: "alice", Client: "c", Session: "s1", Issued: now, Expires: m.until}); err != nil {
@@ -109,7 +110,7 @@ func (s *server) make(t *testing.T, life time.Duration) made {
 
 func (s *server) check(t *testing.T, m made) {
 	t.Helper()
-	now := s.clock.now()
+	now := s.clock.Now()
 	if _, err := s.verifier.Access(m.access); err != nil {
 		t.Fatalf("at %v, until %v: %v", now, m.until, err)
 	}
@@ -132,8 +133,8 @@ func TestKeysRotateUnderLoadWithoutAFailedVerification(t *testing.T) {
 	kids := map[string]bool{}
 	for range 7 * 60 / 4 {
 		for i, s := range all {
-			s.clock.add(4 * time.Minute)
-			now := s.clock.now()
+			s.clock.Step(4 * time.Minute)
+			now := s.clock.Now()
 			if !now.Before(s.looks) {
 				if err := s.ring.rotate(t.Context(), r); err != nil {
 					t.Fatal(err)
@@ -152,7 +153,7 @@ func TestKeysRotateUnderLoadWithoutAFailedVerification(t *testing.T) {
 		}
 		for _, s := range all {
 			for _, m := range tokens {
-				if s.clock.now().Before(m.until) {
+				if s.clock.Now().Before(m.until) {
 					s.check(t, m)
 				}
 			}
@@ -172,7 +173,7 @@ func TestKeysRotateUnderLoadWithoutAFailedVerification(t *testing.T) {
 func TestOneOfManyReplicasRotates(t *testing.T) {
 	secrets, all := newServers(t, 4)
 	for _, s := range all {
-		s.clock.add(48 * time.Hour)
+		s.clock.Step(48 * time.Hour)
 	}
 	var wg sync.WaitGroup
 	for _, s := range all {
@@ -194,9 +195,9 @@ func TestKeysThatAreYoungOrNeverRotateStay(t *testing.T) {
 		if err := all[0].ring.rotate(t.Context(), r); err != nil || secrets.updates != 0 {
 			t.Errorf("%v: %v, %d updates", r, err, secrets.updates)
 		}
-		all[0].clock.add(1000 * time.Hour)
+		all[0].clock.Step(1000 * time.Hour)
 		if r.Every > 0 {
-			all[0].clock.add(-1000 * time.Hour)
+			all[0].clock.Step(-1000 * time.Hour)
 		}
 	}
 }
@@ -207,16 +208,16 @@ func TestStoredValuesOutliveTheirKey(t *testing.T) {
 	s := all[0]
 	m := s.make(t, time.Hour)
 	r := Rotation{Every: 24 * time.Hour, Longest: time.Hour}
-	if _, old, err := s.ring.KeySet().OpenStored("cookie", m.sealed, s.clock.now()); err != nil || old {
+	if _, old, err := s.ring.KeySet().OpenStored("cookie", m.sealed, s.clock.Now()); err != nil || old {
 		t.Errorf("old %v, %v", old, err)
 	}
 	for range 3 {
-		s.clock.add(25 * time.Hour)
+		s.clock.Step(25 * time.Hour)
 		if err := s.ring.rotate(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 	}
-	set, now := s.ring.KeySet(), s.clock.now()
+	set, now := s.ring.KeySet(), s.clock.Now()
 	if _, err := set.Open("cookie", m.sealed, now); err == nil {
 		t.Error("opened with a key that is worn out")
 	}
@@ -259,7 +260,7 @@ func TestAgeOfTheSigningKeyIsAMetric(t *testing.T) {
 	if err := all[0].ring.Register(reg); err != nil {
 		t.Fatal(err)
 	}
-	all[0].clock.add(90 * time.Second)
+	all[0].clock.Step(90 * time.Second)
 	want := "# HELP ks_signing_key_age_seconds Since when the key that signs tokens does so; -1 where none may.\n" +
 		"# TYPE ks_signing_key_age_seconds gauge\nks_signing_key_age_seconds 90\n"
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(want)); err != nil {

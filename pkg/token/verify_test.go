@@ -195,7 +195,7 @@ func TestIdentityIsGoodAsHintAfterItsEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.clock.add(24 * time.Hour)
+	f.clock.Step(24 * time.Hour)
 	got, err := f.verifier.Identity(s)
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +207,7 @@ func TestIdentityIsGoodAsHintAfterItsEnd(t *testing.T) {
 	if !reflect.DeepEqual(*got, want) {
 		t.Errorf("got %+v, want %+v", *got, want)
 	}
-	other := &Issuer{Keys: f.keys, URL: "https://other.example", Audience: testAudience, Now: f.clock.now}
+	other := &Issuer{Keys: f.keys, URL: "https://other.example", Audience: testAudience, Now: f.clock.Now}
 	if s, _ = other.Identity(&want); s == "" {
 		t.Fatal("no token")
 	}
@@ -232,7 +232,7 @@ func TestLeewayBoundsTheDifferenceOfClocks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			s := f.access(t)
-			f.clock.add(test.move)
+			f.clock.Step(test.move)
 			if _, err := f.verifier.Access(s); (err == nil) != test.ok {
 				t.Errorf("got %v", err)
 			}
@@ -246,7 +246,7 @@ func TestRememberedTokenStillExpires(t *testing.T) {
 	if _, err := f.verifier.Access(s); err != nil {
 		t.Fatal(err)
 	}
-	f.clock.add(time.Hour + 31*time.Second)
+	f.clock.Step(time.Hour + 31*time.Second)
 	if _, err := f.verifier.Access(s); !errors.Is(err, ErrInvalid) {
 		t.Errorf("got %v", err)
 	}
@@ -273,7 +273,7 @@ func TestRotationFailsNoVerification(t *testing.T) {
 	if kid := decode(t, strings.Split(f.access(t), ".")[0])["kid"]; kid != old.ID {
 		t.Errorf("signed with %v before its time", kid)
 	}
-	f.clock.add(time.Minute)
+	f.clock.Step(time.Minute)
 	after := f.access(t)
 	if kid := decode(t, strings.Split(after, ".")[0])["kid"]; kid != next.ID {
 		t.Errorf("signed with the old key %v", kid)
@@ -302,7 +302,7 @@ func TestRetiredKeyVerifiesNothingNotEvenWhatIsRemembered(t *testing.T) {
 	if _, err := v.Access(s); err != nil {
 		t.Fatal(err)
 	}
-	f.clock.add(time.Minute)
+	f.clock.Step(time.Minute)
 	if _, err := v.Access(s); !errors.Is(err, ErrInvalid) {
 		t.Errorf("remembered: %v", err)
 	}
@@ -359,7 +359,7 @@ func TestVerifierNeedsAnIssuerAndAnAudience(t *testing.T) {
 func TestCacheCountsAndStaysInItsBounds(t *testing.T) {
 	f := newFixture(t)
 	reg := prometheus.NewRegistry()
-	v, err := NewVerifier(Rules{Keys: f.keys, Issuer: testIssuer, Audience: testAudience, Now: f.clock.now, CacheSize: 32, Metrics: reg})
+	v, err := NewVerifier(Rules{Keys: f.keys, Issuer: testIssuer, Audience: testAudience, Now: f.clock.Now, CacheSize: 32, Metrics: reg})
 	if err != nil {
 		t.Fatal(err)
 	}

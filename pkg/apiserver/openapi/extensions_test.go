@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
+	clocktesting "k8s.io/utils/clock/testing"
 )
 
 var shop = schema.GroupVersion{Group: "shop.example.com", Version: "v1"}
@@ -71,12 +72,11 @@ func (b *backend) get(_ context.Context, etag string) ([]byte, string, error) {
 }
 
 // shops starts a server with backends, which list returns.
-func shops(t *testing.T, k *kube, list func() []Extension) (*Handler, string, *clock) {
+func shops(t *testing.T, k *kube, list func() []Extension) (*Handler, string, *clocktesting.FakeClock) {
 	t.Helper()
-	c := &clock{}
-	c.at.Store(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).UnixNano())
+	c := clocktesting.NewFakeClock(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))
 	h, err := New(Options{Config: &rest.Config{Host: k.URL}, WebServices: services(), Title: "ks-apiserver", Version: "v4.1.0",
-		Now: c.now, Extensions: list})
+		Now: c.Now, Extensions: list})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,35 +245,35 @@ func TestX11ABackendThatIsAwayKeepsItsPartForAWhile(t *testing.T) {
 	h, url, clock := shops(t, k, oneShop(b))
 	has := func(at string) bool {
 		settle(t, h)
-		clock.pass(time.Second) // the joined document is as old as that
+		clock.Step(time.Second) // the joined document is as old as that
 		_, body := fetch(t, url+at)
 		return bytes.Contains(body, []byte("shop.example.com"))
 	}
 	if !has("/openapi/v2") || !has("/openapi/v3") {
 		t.Fatal("it is not there")
 	}
-	clock.pass(extensionFreshFor)
+	clock.Step(extensionFreshFor)
 	joined := current(t.Context(), t, h)
 	settle(t, h)
 	if b.tags[len(b.tags)-1] != `"1"` || current(t.Context(), t, h) != joined {
 		t.Errorf("it is asked for %q, and what has not changed is joined again", b.tags)
 	}
 	b.set("", "", errors.New("gone"))
-	clock.pass(extensionFreshFor)
+	clock.Step(extensionFreshFor)
 	if !has("/openapi/v2") {
 		t.Error("it is gone with the first answer that is none")
 	}
-	clock.pass(extensionStaleFor)
+	clock.Step(extensionStaleFor)
 	if has("/openapi/v2") || has("/openapi/v3") {
 		t.Error("it is there after 10 minutes")
 	}
 	b.set(shopDocument, `"1"`, nil)
-	clock.pass(extensionFreshFor)
+	clock.Step(extensionFreshFor)
 	if !has("/openapi/v2") {
 		t.Error("it does not come back")
 	}
 	b.set("{}", `"2"`, nil)
-	clock.pass(extensionFreshFor)
+	clock.Step(extensionFreshFor)
 	if has("/openapi/v2") {
 		t.Error("it has a document no more, and is there")
 	}
@@ -295,7 +295,7 @@ func TestX11AnExtensionThatIsRemovedIsInNoDocument(t *testing.T) {
 	settle(t, h)
 	for _, gone := range []bool{false, true} {
 		removed.Store(gone)
-		clock.pass(time.Second) // the joined document is as old as that
+		clock.Step(time.Second) // the joined document is as old as that
 		_, body := fetch(t, url+"/openapi/v2")
 		routes, _ := h.extensions.routes(t.Context())
 		if bytes.Contains(body, []byte(shop.Group)) == gone || (routes[shop] == nil) != gone ||
@@ -359,15 +359,15 @@ func TestX11NobodyWaitsForABackend(t *testing.T) {
 	}
 	close(held)
 	settle(t, h)
-	clock.pass(time.Second)
+	clock.Step(time.Second)
 	if _, body := fetch(t, url+"/openapi/v2"); !bytes.Contains(body, []byte(shopBase)) {
 		t.Error("the part of one is missing as the other one has none")
 	}
 	all = all[1:]
-	clock.pass(extensionFreshFor)
+	clock.Step(extensionFreshFor)
 	current(t.Context(), t, h)
 	settle(t, h)
-	clock.pass(time.Second)
+	clock.Step(time.Second)
 	if _, body := fetch(t, url+"/openapi/v2"); bytes.Contains(body, []byte(shopBase)) {
 		t.Error("an extension that is gone is described")
 	}

@@ -27,6 +27,7 @@ import (
 	"k8s.io/kube-openapi/pkg/handler3"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"kapis.dev/ks-apiserver/pkg/request"
 )
@@ -180,16 +181,10 @@ func services() []*restful.WebService {
 	return []*restful.WebService{things, token, any, root}
 }
 
-type clock struct{ at atomic.Int64 }
-
-func (c *clock) now() time.Time       { return time.Unix(0, c.at.Load()) }
-func (c *clock) pass(d time.Duration) { c.at.Add(int64(d)) }
-
-func newHandler(t *testing.T, k *kube) (*Handler, *httptest.Server, *clock) {
+func newHandler(t *testing.T, k *kube) (*Handler, *httptest.Server, *clocktesting.FakeClock) {
 	t.Helper()
-	c := &clock{}
-	c.at.Store(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).UnixNano())
-	h, err := New(Options{Config: &rest.Config{Host: k.URL}, WebServices: services(), Title: "ks-apiserver", Version: "v4.1.0", Now: c.now})
+	c := clocktesting.NewFakeClock(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))
+	h, err := New(Options{Config: &rest.Config{Host: k.URL}, WebServices: services(), Title: "ks-apiserver", Version: "v4.1.0", Now: c.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,12 +336,12 @@ func TestV2FollowsKubeWithinTheTime(t *testing.T) {
 	if _, body := fetch(t, srv.URL+"/openapi/v2"); bytes.Contains(body, []byte("com.example.New")) || k.count("/openapi/v2") != 1 {
 		t.Errorf("kube-apiserver is asked %d times within the time", k.count("/openapi/v2"))
 	}
-	clock.pass(time.Second)
+	clock.Step(time.Second)
 	res, body := fetch(t, srv.URL+"/openapi/v2", "If-None-Match", etag)
 	if res.StatusCode != http.StatusOK || !bytes.Contains(body, []byte("com.example.New")) || res.Header.Get("Etag") == etag {
 		t.Errorf("the new document does not come: %d, %s", res.StatusCode, res.Header.Get("Etag"))
 	}
-	clock.pass(time.Second)
+	clock.Step(time.Second)
 	if again, _ := fetch(t, srv.URL+"/openapi/v2"); again.Header.Get("Etag") != res.Header.Get("Etag") {
 		t.Error("a document that did not change has another ETag")
 	}
@@ -383,12 +378,12 @@ func TestKubeDown(t *testing.T) {
 		t.Errorf("a server that is down was asked %d times within a second", n)
 	}
 	k.down.Store(false)
-	clock.pass(time.Second)
+	clock.Step(time.Second)
 	if res, _ := fetch(t, srv.URL+"/openapi/v2"); res.StatusCode != http.StatusOK {
 		t.Errorf("after it came back: %d", res.StatusCode)
 	}
 	k.down.Store(true)
-	clock.pass(time.Minute)
+	clock.Step(time.Minute)
 	if res, _ := fetch(t, srv.URL+"/openapi/v2"); res.StatusCode != http.StatusOK {
 		t.Errorf("the document of before is not served: %d", res.StatusCode)
 	}

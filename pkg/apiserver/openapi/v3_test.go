@@ -89,12 +89,12 @@ func TestV3FollowsKube(t *testing.T) {
 	}
 	// A custom resource appears within the time.
 	k.v3.UpdateGroupVersion("apis/new.example/v1", spec3Doc("New"))
-	clock.pass(time.Second)
+	clock.Step(time.Second)
 	if res, _ := fetch(t, srv.URL+"/openapi/v3/apis/new.example/v1"); res.StatusCode != http.StatusOK {
 		t.Errorf("a new group is answered with %d", res.StatusCode)
 	}
 	k.v3.DeleteGroupVersion("apis/new.example/v1")
-	clock.pass(time.Second)
+	clock.Step(time.Second)
 	if res, _ := fetch(t, srv.URL+"/openapi/v3/apis/new.example/v1"); res.StatusCode != http.StatusNotFound {
 		t.Errorf("a group that is gone is answered with %d", res.StatusCode)
 	}

@@ -94,7 +94,7 @@ func from(ctx context.Context, source string) context.Context {
 // S68: kube-apiserver is asked neither about an expired token, nor about one for another audience, nor about one that names a key which did not sign it.
 func TestForgedTokensAreAskedAboutByNobody(t *testing.T) {
 	c, cluster, stranger := newClock(), newSigner(t, "k1"), newSigner(t, "k1")
-	now := c.now().Unix()
+	now := c.Now().Unix()
 	for name, test := range map[string]struct {
 		token string
 		asked int64
@@ -111,7 +111,7 @@ func TestForgedTokensAreAskedAboutByNobody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := accepting()
-			a := knowing(t, r, c.now, cluster)
+			a := knowing(t, r, c.Now, cluster)
 			_, ok, err := a.AuthenticateToken(t.Context(), test.token)
 			if r.calls.Load() != test.asked || ok != (test.asked == 1) || !ok && !errors.Is(err, errRefused) {
 				t.Errorf("%d questions, %v, %v", r.calls.Load(), ok, err)
@@ -138,7 +138,7 @@ func TestAFloodOfUnknownKeysCostsGenuineTokensNothing(t *testing.T) {
 		<-hang
 		return authenticationv1.TokenReviewStatus{}, nil
 	}}
-	a := knowing(t, r, c.now, cluster)
+	a := knowing(t, r, c.Now, cluster)
 	var flood sync.WaitGroup
 	var busy, refused atomic.Int64
 	for i := range 500 {
@@ -183,7 +183,7 @@ func TestOneAddressHasFewRefusals(t *testing.T) {
 	c, r := newClock(), &reviewer{answer: func(string) (authenticationv1.TokenReviewStatus, error) {
 		return authenticationv1.TokenReviewStatus{}, nil
 	}}
-	a := newFor(t, r, c.now)
+	a := newFor(t, r, c.Now)
 	n := 0
 	try := func(source string) error {
 		n++
@@ -202,7 +202,7 @@ func TestOneAddressHasFewRefusals(t *testing.T) {
 	if err := try("2001:db8:1:3::1"); !errors.Is(err, errRefused) {
 		t.Errorf("another address: %v", err)
 	}
-	c.add(time.Second)
+	c.Step(time.Second)
 	before := r.calls.Load()
 	for range 50 {
 		_ = try("2001:db8:1:2::1")
@@ -224,7 +224,7 @@ func TestNoAccountKeepsOthersOut(t *testing.T) {
 		}
 		return robot(account), nil
 	}}
-	a := knowing(t, r, newClock().now, cluster)
+	a := knowing(t, r, newClock().Now, cluster)
 	var wg sync.WaitGroup
 	for i := range 2 * a.genuine.MostOfOne {
 		wg.Go(func() {
@@ -263,7 +263,7 @@ func TestTheSameQuestionIsAskedOnceAndFewAtATime(t *testing.T) {
 		under.Add(-1)
 		return robot(account), nil
 	}}
-	a := knowing(t, r, newClock().now, cluster)
+	a := knowing(t, r, newClock().Now, cluster)
 	var wg sync.WaitGroup
 	for i := range 40 {
 		token := cluster.token(t, map[string]any{"sub": fmt.Sprint(account, i)})
@@ -293,7 +293,7 @@ func TestBadAnswersPushNoGoodOneOut(t *testing.T) {
 		}
 		return authenticationv1.TokenReviewStatus{}, nil
 	}}
-	a := newFor(t, r, newClock().now)
+	a := newFor(t, r, newClock().Now)
 	if _, ok, err := a.AuthenticateToken(t.Context(), tokenOf(subject)); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
@@ -377,7 +377,7 @@ func TestKeysThatAreNoneAreLeftOut(t *testing.T) {
 
 func BenchmarkRememberedToken(b *testing.B) {
 	s := newSigner(b, "k1")
-	a := knowing(b, accepting(), newClock().now, s)
+	a := knowing(b, accepting(), newClock().Now, s)
 	token := s.token(b, map[string]any{"sub": account, "aud": []string{"api"}})
 	b.ReportAllocs()
 	for b.Loop() {
@@ -388,7 +388,7 @@ func BenchmarkRememberedToken(b *testing.B) {
 }
 
 func BenchmarkForgedToken(b *testing.B) {
-	a := knowing(b, accepting(), newClock().now, newSigner(b, "k1"))
+	a := knowing(b, accepting(), newClock().Now, newSigner(b, "k1"))
 	token := newSigner(b, "k1").token(b, map[string]any{"sub": account, "aud": []string{"api"}})
 	b.ReportAllocs()
 	for b.Loop() {

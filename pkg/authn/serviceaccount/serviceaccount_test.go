@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,26 +14,12 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 )
 
-type clock struct {
-	mu sync.Mutex
-	t  time.Time
+func newClock() *clocktesting.FakeClock {
+	return clocktesting.NewFakeClock(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
 }
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.t
-}
-
-func (c *clock) add(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.t = c.t.Add(d)
-}
-
-func newClock() *clock { return &clock{t: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)} }
 
 // reviewer stands for kube-apiserver.
 type reviewer struct {
@@ -77,7 +62,7 @@ func TestServiceAccountIsWhoKubeAPIServerSays(t *testing.T) {
 	r := &reviewer{answer: func(string) (authenticationv1.TokenReviewStatus, error) {
 		return robot("system:serviceaccount:default:robot", "system:serviceaccounts", "system:masters", "kapis:global:admin"), nil
 	}}
-	resp, ok, err := newFor(t, r, newClock().now).AuthenticateToken(t.Context(), tokenOf(subject))
+	resp, ok, err := newFor(t, r, newClock().Now).AuthenticateToken(t.Context(), tokenOf(subject))
 	if !ok || err != nil {
 		t.Fatal(ok, err)
 	}
@@ -106,7 +91,7 @@ func TestOnlyServiceAccountsAreAccepted(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			resp, ok, err := newFor(t, &reviewer{answer: answer}, newClock().now).AuthenticateToken(t.Context(), tokenOf(subject))
+			resp, ok, err := newFor(t, &reviewer{answer: answer}, newClock().Now).AuthenticateToken(t.Context(), tokenOf(subject))
 			if ok || err == nil || resp != nil {
 				t.Errorf("%v, %v", ok, err)
 			}
@@ -121,7 +106,7 @@ func TestOtherTokensAreNotAskedAbout(t *testing.T) {
 	r := &reviewer{answer: func(string) (authenticationv1.TokenReviewStatus, error) {
 		return robot("system:serviceaccount:a:b"), nil
 	}}
-	a := newFor(t, r, newClock().now)
+	a := newFor(t, r, newClock().Now)
 	for name, s := range map[string]string{
 		"empty": "", "opaque": "abc", "two parts": "a.b", "four parts": tokenOf(subject) + ".x", "no signature": strings.TrimSuffix(tokenOf(subject), "c2ln"),
 		"no base64": "a.%%%.c", "no JSON": tokenOf("x"), "a person": tokenOf(`{"sub":"uid-1"}`), "no sub": tokenOf(`{}`),
@@ -144,18 +129,18 @@ func TestAnswersAreRememberedForSeconds(t *testing.T) {
 	}{
 		"yes": {subject, robot("system:serviceaccount:default:robot"), keepGood},
 		"no":  {subject, authenticationv1.TokenReviewStatus{}, keepBad},
-		"yes, for 2 s": {fmt.Sprintf(`{"sub":"system:serviceaccount:a:b","exp":%d}`, newClock().now().Add(2*time.Second).Unix()),
+		"yes, for 2 s": {fmt.Sprintf(`{"sub":"system:serviceaccount:a:b","exp":%d}`, newClock().Now().Add(2*time.Second).Unix()),
 			robot("system:serviceaccount:a:b"), 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &reviewer{answer: func(string) (authenticationv1.TokenReviewStatus, error) { return test.status, nil }}
 			c := newClock()
-			a := newFor(t, r, c.now)
+			a := newFor(t, r, c.Now)
 			for _, step := range []struct {
 				wait  time.Duration
 				calls int64
 			}{{0, 1}, {0, 1}, {test.keep - time.Second, 1}, {time.Second, 2}} {
-				c.add(step.wait)
+				c.Step(step.wait)
 				_, _, _ = a.AuthenticateToken(t.Context(), tokenOf(test.claims))
 				if n := r.calls.Load(); n != step.calls {
 					t.Errorf("%d calls, want %d", n, step.calls)
@@ -174,7 +159,7 @@ func TestWaitingEndsWithTheRequest(t *testing.T) {
 	}}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, ok, err := newFor(t, r, newClock().now).AuthenticateToken(ctx, tokenOf(subject)); ok || !errors.Is(err, context.Canceled) {
+	if _, ok, err := newFor(t, r, newClock().Now).AuthenticateToken(ctx, tokenOf(subject)); ok || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, %v", ok, err)
 	}
 }

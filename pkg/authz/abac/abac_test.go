@@ -2,8 +2,6 @@ package abac
 
 import (
 	"bytes"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,20 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/request/requesttest"
 )
-
-func info(t testing.TB, method, target string) *request.Info {
-	t.Helper()
-	u, err := url.ParseRequestURI(target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i, err := request.Parse(&http.Request{Method: method, URL: u})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return i
-}
 
 func policy(spec string) string {
 	return `{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{` + spec + `}}`
@@ -100,7 +86,7 @@ func TestPolicies(t *testing.T) {
 		{"AResourceIsNoPath", `"user":"ann","resource":"*","apiGroup":"*","namespace":"*"`, ann, "GET", "/metrics", false},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			d, err := one(t, c.spec).Authorize(t.Context(), c.u, info(t, c.method, c.at))
+			d, err := one(t, c.spec).Authorize(t.Context(), c.u, requesttest.Info(t, c.method, c.at))
 			if err != nil || d.Allowed() != c.want || d.Denied() || d.Group != "" || d.PartialList() != nil {
 				t.Errorf("%+v, %v", d, err)
 			}
@@ -119,7 +105,7 @@ func TestEmptyQuestionsAreRefused(t *testing.T) {
 		u user.Info
 		r *request.Info
 	}{
-		"NoUser": {nil, info(t, "GET", "/api/v1/pods")}, "NoName": {&user.DefaultInfo{Groups: ann.Groups}, info(t, "GET", "/api/v1/pods")},
+		"NoUser": {nil, requesttest.Info(t, "GET", "/api/v1/pods")}, "NoName": {&user.DefaultInfo{Groups: ann.Groups}, requesttest.Info(t, "GET", "/api/v1/pods")},
 		"NoRequest": {ann, nil}, "NoVerb": {ann, &request.Info{Path: "/x"}}, "NoResource": {ann, &request.Info{Verb: "get", IsResource: true}},
 	} {
 		if d, err := a.Authorize(t.Context(), c.u, c.r); err != nil || d.Allowed() {
@@ -172,7 +158,7 @@ func TestAFileAllowsNothingByItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := a.Authorize(t.Context(), &user.DefaultInfo{Name: "ann", Groups: []string{user.AllAuthenticated}}, info(t, "GET", "/api/v1/pods"))
+	d, err := a.Authorize(t.Context(), &user.DefaultInfo{Name: "ann", Groups: []string{user.AllAuthenticated}}, requesttest.Info(t, "GET", "/api/v1/pods"))
 	if err != nil || d.Allowed() || d.Denied() {
 		t.Errorf("%+v, %v", d, err)
 	}
@@ -206,7 +192,7 @@ func BenchmarkAThousandPolicies(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	ann, r := &user.DefaultInfo{Name: "ann", Groups: []string{"ops", user.AllAuthenticated}}, info(b, "GET", "/api/v1/namespaces/shop/pods")
+	ann, r := &user.DefaultInfo{Name: "ann", Groups: []string{"ops", user.AllAuthenticated}}, requesttest.Info(b, "GET", "/api/v1/namespaces/shop/pods")
 	b.ReportAllocs()
 	for b.Loop() {
 		if d, _ := a.Authorize(b.Context(), ann, r); d.Allowed() {

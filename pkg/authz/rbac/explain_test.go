@@ -13,6 +13,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/request/requesttest"
 )
 
 func TestExplain(t *testing.T) {
@@ -244,7 +245,7 @@ func TestAListIsRefusedWithoutItsPartWhereNobodyWantsIt(t *testing.T) {
 	w := newWorld(t)
 	w.role("roles", "n/r", rule("list", "", "pods"))
 	w.bind("rolebindings", "n/b", "", "r", "User:bob")
-	list := parsed(t, podsOfAll)
+	list := requesttest.Info(t, "GET", podsOfAll)
 	if d := w.decide(person("bob"), list); d.PartialList() == nil {
 		t.Fatal("he has a part")
 	}

@@ -3,8 +3,6 @@ package rbac
 import (
 	"fmt"
 	"math/rand/v2"
-	"net/http"
-	"net/url"
 	"slices"
 	"testing"
 	"time"
@@ -13,21 +11,8 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/request/requesttest"
 )
-
-// parsed returns the request.Info of a GET of the target.
-func parsed(t testing.TB, target string) *request.Info {
-	t.Helper()
-	u, err := url.ParseRequestURI(target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := request.Parse(&http.Request{Method: http.MethodGet, URL: u})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
 
 const (
 	podsOfAll        = "/kapi/v1/pods"
@@ -72,7 +57,7 @@ func TestPartIsWhereTheCallerMayList(t *testing.T) {
 		{"NotOfAPath", "/metrics", person("bob"), nil, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := parsed(t, c.target)
+			r := requesttest.Info(t, "GET", c.target)
 			d := w.decide(c.who, r)
 			if d.Allowed() || d.Group != "" {
 				t.Fatalf("allowed: %+v", d)
@@ -101,7 +86,7 @@ func TestWhoMaySeeAllHasNoPart(t *testing.T) {
 	w.bind("globalrolebindings", "b", "", "all", "User:bob")
 	w.role("roles", "a/r", rule("list", "", "pods"))
 	w.bind("rolebindings", "a/b", "", "r", "User:bob")
-	if d := w.decide(person("bob"), parsed(t, podsOfAll)); !d.Allowed() || d.PartialList() != nil {
+	if d := w.decide(person("bob"), requesttest.Info(t, "GET", podsOfAll)); !d.Allowed() || d.PartialList() != nil {
 		t.Errorf("got %+v", d)
 	}
 }
@@ -109,7 +94,7 @@ func TestWhoMaySeeAllHasNoPart(t *testing.T) {
 // A partial list is current: the next one has each change of a role, a binding or a namespace.
 func TestPartFollowsEveryChange(t *testing.T) {
 	w := newWorld(t)
-	bob, list := person("bob"), parsed(t, podsOfAll)
+	bob, list := person("bob"), requesttest.Info(t, "GET", podsOfAll)
 	expect := func(after string, namespaces, workspaces []string) {
 		t.Helper()
 		t.Log(after)
@@ -171,7 +156,7 @@ func TestPartIsWhatDecisionsForEachPlaceGive(t *testing.T) {
 			}
 			for range 5 {
 				u, kind := c.caller(), c.one("/kapi/v1/pods", "/kapi/v1/nodes", "/kapis/apps/v1/pods", "/kapis/apps/v1/watch/deployments")
-				r := parsed(t, kind)
+				r := requesttest.Info(t, "GET", kind)
 				d := w.decide(u, r)
 				if d.Allowed() {
 					continue
@@ -230,7 +215,7 @@ func (c chance) conditionalRole(w *world) {
 func TestTenThousandChangesLeaveOnePart(t *testing.T) {
 	w := newWorld(t)
 	w.role("roles", "a/r", rule("list", "", "pods"))
-	list := parsed(t, podsOfAll)
+	list := requesttest.Info(t, "GET", podsOfAll)
 	for k := range 10_000 {
 		w.bind("rolebindings", fmt.Sprintf("a/b%d", k%10), "", "r", "User:bob")
 		if w.decide(person("bob"), list).PartialList() == nil {
@@ -269,7 +254,8 @@ func TestPartsInMemoryAreBounded(t *testing.T) {
 
 func TestPartKeysOfDifferentRequestsDiffer(t *testing.T) {
 	base := func() (*user.DefaultInfo, *request.Info) {
-		return &user.DefaultInfo{Name: "u", UID: "1", Groups: []string{"g", "h"}, Extra: map[string][]string{"k": {"v"}, "l": {"v"}}}, parsed(t, podsOfAll)
+		u := &user.DefaultInfo{Name: "u", UID: "1", Groups: []string{"g", "h"}, Extra: map[string][]string{"k": {"v"}, "l": {"v"}}}
+		return u, requesttest.Info(t, "GET", podsOfAll)
 	}
 	seen := map[partialKey]string{}
 	for name, change := range map[string]func(*user.DefaultInfo, *request.Info){
@@ -321,7 +307,7 @@ func crowded(tb testing.TB, n int, conditional bool) *world {
 // the cache. The time is only logged, because it means nothing on a busy machine: some 2 ms and 2 us.
 func TestPartOfFiveThousandNamespacesCostsLittle(t *testing.T) {
 	w := crowded(t, 5000, false)
-	bob, list := person("bob", "system:authenticated"), parsed(t, podsOfAll)
+	bob, list := person("bob", "system:authenticated"), requesttest.Info(t, "GET", podsOfAll)
 	begin := time.Now()
 	first := w.decide(bob, list)
 	cold := time.Since(begin)
@@ -342,7 +328,7 @@ func TestPartOfFiveThousandNamespacesCostsLittle(t *testing.T) {
 func BenchmarkPart(b *testing.B) {
 	for name, conditional := range map[string]bool{"plain": false, "conditional": true} {
 		w := crowded(b, 5000, conditional)
-		bob, list := person("bob", "dev", "ops", "system:authenticated"), parsed(b, podsOfAll)
+		bob, list := person("bob", "dev", "ops", "system:authenticated"), requesttest.Info(b, "GET", podsOfAll)
 		b.Run(name+"/cold", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -15,6 +15,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/request/requesttest"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
@@ -223,7 +224,7 @@ func TestDecisionsDuringChangesMissNothing(t *testing.T) {
 	w.role("roles", "m/r", rule("list", "", "pods"))
 	w.bind("workspacerolebindings", "stays", "w", "r", "User:pat")
 	w.bind("rolebindings", "m/stays", "", "r", "Group:h")
-	list, whole := parsed(t, podsOfAll), authz.NewPartialList([]string{"m"}, []string{"w"})
+	list, whole := requesttest.Info(t, "GET", podsOfAll), authz.NewPartialList([]string{"m"}, []string{"w"})
 	pods := ask("get", "/pods", "p", "ns:n")
 	var stop atomic.Bool
 	var readers, writers sync.WaitGroup

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +23,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/authz/webhook"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/request/requesttest"
 )
 
 const (
@@ -34,19 +34,6 @@ const (
 var ann = &user.DefaultInfo{
 	Name: "ann", UID: "uid-1", Groups: []string{"ops", user.AllAuthenticated},
 	Extra: map[string][]string{"example.com/team": {"x"}, webhook.ExtraWorkspace: {"forged"}, webhook.ExtraScope: {"forged"}},
-}
-
-func info(t testing.TB, method, target string) *request.Info {
-	t.Helper()
-	u, err := url.ParseRequestURI(target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i, err := request.Parse(&http.Request{Method: method, URL: u})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return i
 }
 
 type service struct {
@@ -133,7 +120,7 @@ func TestAnswersDecide(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			a := authorizer(t, serve(t, says(c.status)), nil)
-			if d, err := a.Authorize(t.Context(), ann, info(t, "GET", "/api/v1/pods")); err != nil || d != c.want {
+			if d, err := a.Authorize(t.Context(), ann, requesttest.Info(t, "GET", "/api/v1/pods")); err != nil || d != c.want {
 				t.Errorf("%+v, %v", d, err)
 			}
 		})
@@ -157,7 +144,7 @@ func TestTheServiceIsAskedWhatTheRequestIs(t *testing.T) {
 		{"GET", "/kapis/iam.kubesphere.io/v1beta1/users/bob", "platform", "", &authorizationv1.ResourceAttributes{
 			Verb: "get", Group: "iam.kubesphere.io", Version: "v1beta1", Resource: "users", Name: "bob"}},
 	} {
-		if _, err := a.Authorize(t.Context(), ann, info(t, c.method, c.at)); err != nil {
+		if _, err := a.Authorize(t.Context(), ann, requesttest.Info(t, c.method, c.at)); err != nil {
 			t.Fatal(err)
 		}
 		got := s.last.Load()
@@ -174,7 +161,7 @@ func TestTheServiceIsAskedWhatTheRequestIs(t *testing.T) {
 			t.Errorf("%s: %v", c.at, extra)
 		}
 	}
-	if _, err := a.Authorize(t.Context(), ann, info(t, "GET", "/metrics")); err != nil {
+	if _, err := a.Authorize(t.Context(), ann, requesttest.Info(t, "GET", "/metrics")); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.last.Load().Spec; got.ResourceAttributes != nil || *got.NonResourceAttributes != (authorizationv1.NonResourceAttributes{Path: "/metrics",
@@ -201,7 +188,7 @@ func TestAnswersAreGoodForTheirTime(t *testing.T) {
 			a := authorizer(t, s, func(o *webhook.Options) { c.ttl(o); o.Now = func() time.Time { return now } })
 			ask := func(u user.Info, at string, asked int64) {
 				t.Helper()
-				if _, err := a.Authorize(t.Context(), u, info(t, "GET", at)); err != nil || s.asked.Load() != asked {
+				if _, err := a.Authorize(t.Context(), u, requesttest.Info(t, "GET", at)); err != nil || s.asked.Load() != asked {
 					t.Errorf("asked %d times, want %d: %v", s.asked.Load(), asked, err)
 				}
 			}
@@ -217,7 +204,7 @@ func TestAnswersAreGoodForTheirTime(t *testing.T) {
 		s := serve(t, says(`{"allowed":true}`))
 		a := authorizer(t, s, nil)
 		for range 2 {
-			if _, err := a.Authorize(t.Context(), ann, info(t, "GET", "/api/v1/pods")); err != nil {
+			if _, err := a.Authorize(t.Context(), ann, requesttest.Info(t, "GET", "/api/v1/pods")); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -263,7 +250,7 @@ func TestWithoutAnAnswerThePolicyDecides(t *testing.T) {
 					t.Errorf("asked %d times, want %d", s.asked.Load(), c.asked)
 				}
 				s.answers = says(`{"allowed":true}`)
-				if d, err := a.Authorize(t.Context(), ann, info(t, "GET", "/api/v1/pods")); err != nil || !d.Allowed() {
+				if d, err := a.Authorize(t.Context(), ann, requesttest.Info(t, "GET", "/api/v1/pods")); err != nil || !d.Allowed() {
 					t.Errorf("when it answers again: %+v, %v", d, err)
 				}
 			})
@@ -273,7 +260,7 @@ func TestWithoutAnAnswerThePolicyDecides(t *testing.T) {
 
 func check(t *testing.T, a *webhook.Authorizer, open bool) {
 	t.Helper()
-	d, err := a.Authorize(t.Context(), ann, info(t, "GET", "/api/v1/pods"))
+	d, err := a.Authorize(t.Context(), ann, requesttest.Info(t, "GET", "/api/v1/pods"))
 	const reason = "the authorization webhook gave no answer"
 	if open && (err != nil || d != (authz.Decision{Reason: reason})) {
 		t.Errorf("%+v, %v", d, err)
@@ -320,7 +307,7 @@ func TestAFailureIsTriedAgain(t *testing.T) {
 		}
 		says(`{"allowed":true}`)(w, asked)
 	})
-	if d, err := authorizer(t, s, nil).Authorize(t.Context(), ann, info(t, "GET", "/api/v1/pods")); err != nil || !d.Allowed() || s.asked.Load() != 2 {
+	if d, err := authorizer(t, s, nil).Authorize(t.Context(), ann, requesttest.Info(t, "GET", "/api/v1/pods")); err != nil || !d.Allowed() || s.asked.Load() != 2 {
 		t.Errorf("%+v, %v, asked %d times", d, err, s.asked.Load())
 	}
 }
@@ -333,7 +320,7 @@ func TestAQuestionEndsWithItsTimeAndItsRequest(t *testing.T) {
 	check(t, authorizer(t, s, func(o *webhook.Options) { o.Timeout, o.FailOpen = 50*time.Millisecond, true }), true)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	d, err := authorizer(t, s, func(o *webhook.Options) { o.FailOpen = true }).Authorize(gone, ann, info(t, "GET", "/api/v1/pods"))
+	d, err := authorizer(t, s, func(o *webhook.Options) { o.FailOpen = true }).Authorize(gone, ann, requesttest.Info(t, "GET", "/api/v1/pods"))
 	if err == nil || d.Allowed() {
 		t.Errorf("%+v, %v", d, err)
 	}
@@ -343,7 +330,7 @@ func TestAQuestionEndsWithItsTimeAndItsRequest(t *testing.T) {
 func TestEmptyQuestionsAreNotAsked(t *testing.T) {
 	s := serve(t, says(`{"allowed":true}`))
 	a := authorizer(t, s, nil)
-	pods := info(t, "GET", "/api/v1/pods")
+	pods := requesttest.Info(t, "GET", "/api/v1/pods")
 	for claim, c := range map[string]struct {
 		u user.Info
 		r *request.Info
@@ -383,7 +370,7 @@ func TestABadKubeconfigIsNoService(t *testing.T) {
 
 func BenchmarkARememberedAnswer(b *testing.B) {
 	a := authorizer(b, serve(b, says(`{"allowed":true}`)), func(o *webhook.Options) { o.AuthorizedTTL = time.Hour })
-	r := info(b, "GET", "/api/v1/namespaces/shop/pods")
+	r := requesttest.Info(b, "GET", "/api/v1/namespaces/shop/pods")
 	b.ReportAllocs()
 	for b.Loop() {
 		if d, err := a.Authorize(b.Context(), ann, r); err != nil || !d.Allowed() {
@@ -396,7 +383,7 @@ func BenchmarkARememberedAnswer(b *testing.B) {
 func TestNamesThatAreNotUTF8AreNotAskedAbout(t *testing.T) {
 	s := serve(t, says(`{"allowed":true}`))
 	a := authorizer(t, s, nil)
-	named := info(t, "GET", "/api/v1/namespaces/n/pods/p")
+	named := requesttest.Info(t, "GET", "/api/v1/namespaces/n/pods/p")
 	other := *named
 	other.Name = "p\xff"
 	for claim, c := range map[string]struct {

@@ -77,6 +77,18 @@ func kubeconfigOf(t *testing.T, kube *httptest.Server) []byte {
 	return text
 }
 
+// clusterOf returns a Cluster of type direct with such a kubeconfig, and with the address of its ks-apiserver; "" for none.
+func clusterOf(t *testing.T, name, uid string, kube *httptest.Server, endpoint string) *store.Object {
+	t.Helper()
+	raw, err := json.Marshal(&clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid)},
+		Spec: clusterv1alpha1.ClusterSpec{Enable: true, Connection: clusterv1alpha1.Connection{Type: clusterv1alpha1.ConnectionDirect,
+			KubeConfig: kubeconfigOf(t, kube), KubeSphereAPIEndpoint: endpoint}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &store.Object{Name: name, Raw: raw}
+}
+
 // F19, F31: where another cluster answers at the address of a member there is no link, and that is known until the member itself answers there.
 func TestAnotherClusterAtTheAddressOfAMember(t *testing.T) {
 	fleet, another := linktest.NewAuthority(t), linktest.NewAuthority(t)
@@ -87,15 +99,8 @@ func TestAnotherClusterAtTheAddressOfAMember(t *testing.T) {
 		invites(w)
 	}))
 	defer kube.Close()
-	text := kubeconfigOf(t, kube)
 	members := &cluster.Members{Identity: fleet.Hub(t), Host: "host", Now: time.Now}
-	raw, err := json.Marshal(&clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "m1", UID: types.UID(dialledUID)},
-		Spec: clusterv1alpha1.ClusterSpec{Enable: true, Connection: clusterv1alpha1.Connection{Type: clusterv1alpha1.ConnectionDirect, KubeConfig: text,
-			KubeSphereAPIEndpoint: endpoint.URL}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	members.Set(&store.Object{Name: "m1", Raw: raw})
+	members.Set(clusterOf(t, "m1", dialledUID, kube, endpoint.URL))
 	endpointTransport := endpoint.Client().Transport.(*http.Transport)
 	failed := make(chan error, 100)
 	d := &direct.Dialing{Members: members, Hub: "u-hub", Transport: func(*rest.Config) {}, Endpoint: endpointTransport,
@@ -123,7 +128,7 @@ func TestAnotherClusterAtTheAddressOfAMember(t *testing.T) {
 	<-failed // what was dialled before
 	run(fleet.Member(t, "7c9e6679-7425-40de-944b-e07fc1f90ae7"))
 	at.become(fleet.Member(t, dialledUID))
-	err = pace.Until(t.Context(), time.Minute, func(context.Context) error {
+	err := pace.Until(t.Context(), time.Minute, func(context.Context) error {
 		if linked, _ := m.Linked(); !linked || m.Foreign() {
 			return fmt.Errorf("linked %v, another one %v: %w", linked, m.Foreign(), io.EOF)
 		}

@@ -18,13 +18,8 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/direct"
 	"kapis.dev/ks-apiserver/pkg/cluster/join"
@@ -32,7 +27,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/cluster/linktest"
 	"kapis.dev/ks-apiserver/pkg/cluster/sharedsecret"
 	"kapis.dev/ks-apiserver/pkg/proxy"
-	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/tools/pace"
 )
 
@@ -67,7 +61,7 @@ func (o *olderCluster) all() string {
 
 func (o *olderCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	if r.Header.Get("Authorization") != "Bearer of-kubeconfig" {
+	if r.Header.Get("Authorization") != "Bearer canary" {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
@@ -99,27 +93,6 @@ func (o *olderCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"items":[],"totalItems":0}`)
 }
 
-// clusterOf is a Cluster of type direct.
-func clusterOf(t *testing.T, name, uid string, at *httptest.Server) *store.Object {
-	t.Helper()
-	kubeconfig := clientcmdapi.NewConfig()
-	kubeconfig.Clusters["c"] = &clientcmdapi.Cluster{Server: at.URL,
-		CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: at.Certificate().Raw})}
-	kubeconfig.AuthInfos["c"] = &clientcmdapi.AuthInfo{Token: "of-kubeconfig"}
-	kubeconfig.Contexts["c"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "c"}
-	kubeconfig.CurrentContext = "c"
-	text, err := clientcmd.Write(*kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := json.Marshal(&clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid)},
-		Spec: clusterv1alpha1.ClusterSpec{Enable: true, Connection: clusterv1alpha1.Connection{Type: clusterv1alpha1.ConnectionDirect, KubeConfig: text}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &store.Object{Name: name, Raw: raw}
-}
-
 // F12: a listed member in which an older release runs is served by tokens of its own secret, which no other cluster takes; one that takes none is not
 // linked, and says why, until it does.
 func TestAMemberWithASharedSecretIsServed(t *testing.T) {
@@ -135,8 +108,8 @@ func TestAMemberWithASharedSecretIsServed(t *testing.T) {
 	fleet := linktest.NewAuthority(t)
 	members := &cluster.Members{Identity: fleet.Hub(t), Host: "host", Now: time.Now, SharedSecrets: []string{"shop", "edge"}}
 	uids := map[string]string{"shop": dialledUID, "edge": "7c9e6679-7425-40de-944b-e07fc1f90ae7"}
-	members.Set(clusterOf(t, "shop", uids["shop"], shop.Server))
-	members.Set(clusterOf(t, "edge", uids["edge"], edge.Server))
+	members.Set(clusterOf(t, "shop", uids["shop"], shop.Server, ""))
+	members.Set(clusterOf(t, "edge", uids["edge"], edge.Server, ""))
 	failed := make(chan error, 100)
 	d := &direct.Dialing{Members: members, Hub: "u-hub", Transport: func(*rest.Config) {},
 		Shared: &direct.SharedSecret{Secrets: sharedsecret.Secrets{Members: []string{"shop", "edge"}, Directory: dir}, Issuer: "https://hub.example",

@@ -151,16 +151,9 @@ func newWorld(t *testing.T, more ...client.Object) *world {
 			},
 		}).Build()
 	mapper := meta.NewDefaultRESTMapper(nil)
-	for _, k := range []struct {
-		gvk   schema.GroupVersionKind
-		scope meta.RESTScope
-	}{
-		{schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, meta.RESTScopeNamespace},
-		{schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, meta.RESTScopeNamespace},
-		{rbacv1.SchemeGroupVersion.WithKind("ClusterRole"), meta.RESTScopeRoot},
-	} {
-		mapper.Add(k.gvk, k.scope)
-	}
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
+	mapper.Add(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, meta.RESTScopeNamespace)
+	mapper.Add(rbacv1.SchemeGroupVersion.WithKind("ClusterRole"), meta.RESTScopeRoot)
 	w.objects = dynamicfake.NewSimpleDynamicClient(s)
 	w.objects.PrependReactor("patch", "*", w.apply)
 	w.r = &apprelease.Reconciler{

@@ -142,17 +142,10 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		},
 	}).Build()
 	mapper := meta.NewDefaultRESTMapper(nil)
-	for _, k := range []struct {
-		gvk   schema.GroupVersionKind
-		scope meta.RESTScope
-	}{
-		{schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, meta.RESTScopeNamespace},
-		{schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}, meta.RESTScopeNamespace},
-		{rbacv1.SchemeGroupVersion.WithKind("ClusterRole"), meta.RESTScopeRoot},
-		{schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, meta.RESTScopeRoot},
-	} {
-		mapper.Add(k.gvk, k.scope)
-	}
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
+	mapper.Add(batchv1.SchemeGroupVersion.WithKind("Job"), meta.RESTScopeNamespace)
+	mapper.Add(rbacv1.SchemeGroupVersion.WithKind("ClusterRole"), meta.RESTScopeRoot)
+	mapper.Add(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, meta.RESTScopeRoot)
 	w.r = &installplan.Reconciler{
 		Client: w.client, Live: w.client, Workloads: w.client, Mapper: mapper, Config: &rest.Config{Host: "https://kube.example", BearerToken: "own"},
 		Events: events.NewFakeRecorder(100), Now: func() time.Time { return w.now },

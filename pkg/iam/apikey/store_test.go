@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
@@ -23,14 +24,14 @@ import (
 // keyring are the API keys of two replicas.
 type keyring struct {
 	api   *iamtest.Objects[*v1alpha1.APIKey]
-	clock *iamtest.Clock
+	clock *clocktesting.FakeClock
 	users *iam.UserIndex
 	all   [2]*Store
 }
 
 func newKeyring(t testing.TB) *keyring {
 	t.Helper()
-	k := &keyring{api: iamtest.NewObjects(func() *v1alpha1.APIKey { return &v1alpha1.APIKey{} }), clock: &iamtest.Clock{Time: iamtest.Start()},
+	k := &keyring{api: iamtest.NewObjects(func() *v1alpha1.APIKey { return &v1alpha1.APIKey{} }), clock: clocktesting.NewFakeClock(iamtest.Start()),
 		users: iam.NewUserIndex()}
 	k.users.Set(iamtest.User("alice", func(u *iamapi.User) { u.Spec.Groups = []string{"devs"} }))
 	k.users.Set(iamtest.User("bob"))
@@ -163,7 +164,7 @@ func TestWhatEndsAnAPIKey(t *testing.T) {
 		"OfAnotherUser": {func(t *testing.T, k *keyring, a *Key) {
 			iamtest.Want(t, k.all[0].Revoke(t.Context(), k.users.ByName("bob"), a.Name), iam.ErrOver)
 		}, true},
-		"Expired": {func(_ *testing.T, k *keyring, _ *Key) { k.clock.Add(24 * time.Hour) }, false},
+		"Expired": {func(_ *testing.T, k *keyring, _ *Key) { k.clock.Step(24 * time.Hour) }, false},
 		"Disabled": {func(_ *testing.T, k *keyring, _ *Key) {
 			k.users.Set(iamtest.User("alice", iamtest.WithState(iamapi.UserDisabled)))
 		}, false},
@@ -208,7 +209,7 @@ func TestAPIKeysAreBounded(t *testing.T) {
 	}
 	for range keysPerUser {
 		k.make(t, "alice")
-		k.clock.Add(time.Second)
+		k.clock.Step(time.Second)
 	}
 	_, _, err := k.all[1].Create(t.Context(), alice, Request{Expires: k.clock.Now().Add(time.Hour)})
 	iamtest.Want(t, err, iam.ErrTooMany)
@@ -231,7 +232,7 @@ func TestTheLastUseIsWrittenOnceAnHour(t *testing.T) {
 		k.good(t, 1, key)
 		k.all[0].Sweep(t.Context())
 		k.all[1].Sweep(t.Context())
-		k.clock.Add(time.Minute)
+		k.clock.Step(time.Minute)
 	}
 	if n := k.api.Count("update"); n < 4 || n > 6 {
 		t.Errorf("%d writes in five hours", n)
@@ -250,12 +251,12 @@ func TestKeysThatAreOverAreDeleted(t *testing.T) {
 	if k.api.Size() != 2 {
 		t.Error("a key went before its user may be known")
 	}
-	k.clock.Add(time.Hour)
+	k.clock.Step(time.Hour)
 	k.all[0].Sweep(t.Context())
 	if k.api.Size() != 1 || !k.good(t, 1, key) {
 		t.Errorf("%d keys are left", k.api.Size())
 	}
-	k.clock.Add(49 * time.Hour)
+	k.clock.Step(49 * time.Hour)
 	k.all[1].Sweep(t.Context())
 	if k.api.Size() != 0 {
 		t.Errorf("%d keys are left", k.api.Size())

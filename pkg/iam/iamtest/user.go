@@ -1,4 +1,4 @@
-// Package iamtest provides what the tests of the packages under iam share: users, a clock, and fakes of the Kubernetes API.
+// Package iamtest provides what the tests of the packages under iam share: users, and fakes of the Kubernetes API.
 package iamtest
 
 import (
@@ -18,26 +18,6 @@ import (
 
 // Start returns the time at which tests begin.
 func Start() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
-
-// Clock is a clock that stands still until it is moved.
-type Clock struct {
-	mu   sync.Mutex
-	Time time.Time
-}
-
-// Now returns the time that the clock shows.
-func (c *Clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.Time
-}
-
-// Add moves the clock.
-func (c *Clock) Add(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.Time = c.Time.Add(d)
-}
 
 // Feed sends changes to a sink; while it is held, the changes wait.
 type Feed struct {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	clocktesting "k8s.io/utils/clock/testing"
+
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
@@ -17,7 +19,7 @@ import (
 type limits struct {
 	*Limiter
 	api   *iamtest.Objects[*v1alpha1.Lockout]
-	clock *iamtest.Clock
+	clock *clocktesting.FakeClock
 }
 
 const (
@@ -28,7 +30,7 @@ const (
 
 func newLimits(t testing.TB) *limits {
 	t.Helper()
-	x := &limits{api: iamtest.NewObjects(func() *v1alpha1.Lockout { return &v1alpha1.Lockout{} }), clock: &iamtest.Clock{Time: iamtest.Start()}}
+	x := &limits{api: iamtest.NewObjects(func() *v1alpha1.Lockout { return &v1alpha1.Lockout{} }), clock: clocktesting.NewFakeClock(iamtest.Start())}
 	users := iam.NewUserIndex()
 	users.Set(iamtest.User("alice"))
 	users.Set(iamtest.User("bob"))
@@ -104,7 +106,7 @@ func TestSweepDeletesWhatCountsNothing(t *testing.T) {
 	if x.api.Size() != 2 {
 		t.Fatalf("%d Lockouts", x.api.Size())
 	}
-	x.clock.Add(time.Hour)
+	x.clock.Step(time.Hour)
 	x.Sweep(t.Context())
 	if x.api.Size() != 1 || x.byUser["uid-bob"] == nil {
 		t.Fatalf("%d Lockouts are left", x.api.Size())

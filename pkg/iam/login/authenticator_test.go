@@ -54,7 +54,7 @@ func TestARefusalTakesARoundedTime(t *testing.T) {
 	var paused []time.Duration
 	e.Pause = func(_ context.Context, p time.Duration) { paused = append(paused, p) }
 	inner := e.Passwords.Compare
-	e.Passwords.Compare = func(h, p []byte) error { d.clock.Add(70 * time.Millisecond); return inner(h, p) }
+	e.Passwords.Compare = func(h, p []byte) error { d.clock.Step(70 * time.Millisecond); return inner(h, p) }
 	iamtest.Want(t, d.try(t, 0, "alice", "Wrong-123", enemy), iam.ErrCredentials)
 	iamtest.Want(t, d.try(t, 0, "nobody", "Wrong-123", enemy), iam.ErrCredentials)
 	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), nil)

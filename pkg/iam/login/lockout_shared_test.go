@@ -52,7 +52,7 @@ func TestNobodyIsLockedOutBehindASharedAddress(t *testing.T) {
 	iamtest.Want(t, d.tryFrom(t, 1, "alice", iamtest.Password, through(home)), nil)
 	throttled(t, d.tryFrom(t, 0, "alice", iamtest.Password, through("192.0.2.77")))
 	throttled(t, d.tryFrom(t, 0, "alice", iamtest.Password, iam.Origin{Source: console, Shared: true}))
-	d.clock.Add(delayLast)
+	d.clock.Step(delayLast)
 	iamtest.Want(t, d.tryFrom(t, 0, "alice", iamtest.Password, through("192.0.2.77")), nil)
 	iamtest.Want(t, d.tryFrom(t, 0, "bob", iamtest.Password, through(enemy)), nil) // others do not wait
 	d.settle(t)
@@ -62,7 +62,7 @@ func TestNobodyIsLockedOutBehindASharedAddress(t *testing.T) {
 		_ = d.tryFrom(t, 0, "alice", "Wrong-123", through(home))
 	}
 	throttled(t, d.tryFrom(t, 0, "alice", iamtest.Password, through(home)))
-	d.clock.Add(delayLast)
+	d.clock.Step(delayLast)
 	iamtest.Want(t, d.tryFrom(t, 0, "alice", iamtest.Password, through(home)), nil)
 }
 
@@ -96,15 +96,15 @@ func TestGuessesFromASharedAddressAreBounded(t *testing.T) {
 		}
 	}
 	guesses("after a restart", 0)
-	d.clock.Add(delayFirst)
+	d.clock.Step(delayFirst)
 	guesses("after the first delay", 1)
-	d.clock.Add(delayFirst)
+	d.clock.Step(delayFirst)
 	guesses("after the first delay again", 0)
 	for range 10 {
-		d.clock.Add(delayLast)
+		d.clock.Step(delayLast)
 		guesses("after a delay", 1)
 	}
-	d.clock.Add(delayLast)
+	d.clock.Step(delayLast)
 	iamtest.Want(t, d.tryFrom(t, 0, "alice", iamtest.Password, through("192.0.2.77")), nil)
 	d.settle(t)
 	guesses("after a login", 0)
@@ -112,7 +112,7 @@ func TestGuessesFromASharedAddressAreBounded(t *testing.T) {
 		_ = d.tryFrom(t, 0, fmt.Sprintf("nobody-%d", i), "Wrong-123", through(fmt.Sprintf("198.51.%d.%d", i>>8&255, i&255)))
 	}
 	guesses("after many names", 0)
-	d.clock.Add(31 * time.Minute)
+	d.clock.Step(31 * time.Minute)
 	guesses("after a window without any", tries)
 }
 
@@ -128,7 +128,7 @@ func TestMadeUpNamesAreDelayedAlike(t *testing.T) {
 			}
 		}
 	}
-	d.clock.Add(delayFirst)
+	d.clock.Step(delayFirst)
 	for _, name := range []string{"alice", "nobody", "nobody@example.com"} {
 		iamtest.Want(t, d.tryFrom(t, 0, name, "Wrong-123", through(enemy)), iam.ErrCredentials)
 		throttled(t, d.tryFrom(t, 0, name, "Wrong-123", through(enemy)))
@@ -163,7 +163,7 @@ func TestWithoutTheAPIASharedAddressIsDelayed(t *testing.T) {
 	if n := d.compared.Load(); n != tries {
 		t.Errorf("%d comparisons", n)
 	}
-	d.clock.Add(delayLast)
+	d.clock.Step(delayLast)
 	iamtest.Want(t, d.tryFrom(t, 0, "alice", iamtest.Password, through(home)), nil)
 }
 
@@ -175,15 +175,15 @@ func TestAnAddressThatTwoUsersLogInFromIsShared(t *testing.T) {
 		_ = d.try(t, 0, "alice", "Wrong-123", console)
 	}
 	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, console), iam.ErrLimited)
-	d.clock.Add(delayLast)
+	d.clock.Step(delayLast)
 	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, console), iam.ErrLimited) // not a shared address yet
-	d.clock.Add(31 * time.Minute)
+	d.clock.Step(31 * time.Minute)
 	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, console), nil)
 	for range 2 * tries {
 		_ = d.try(t, 0, "bob", "Wrong-123", console)
 	}
 	throttled(t, d.try(t, 0, "bob", iamtest.Password, console))
-	d.clock.Add(delayLast)
+	d.clock.Step(delayLast)
 	iamtest.Want(t, d.try(t, 0, "bob", iamtest.Password, console), nil)
 }
 
@@ -199,7 +199,7 @@ func TestCodesOfASharedAddressAreCountedAsEver(t *testing.T) {
 	}
 	_, err := l.Begin(t.Context(), lockout.Code, u, "alice", through(enemy))
 	iamtest.Want(t, err, iam.ErrLimited)
-	d.clock.Add(31 * time.Minute)
+	d.clock.Step(31 * time.Minute)
 	a, err := l.Begin(t.Context(), lockout.Code, u, "alice", through(home))
 	iamtest.Want(t, err, nil)
 	iamtest.Want(t, a.Succeed(true), nil)

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	clocktesting "k8s.io/utils/clock/testing"
+
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/iam"
@@ -30,7 +32,7 @@ const (
 // doors are the authenticators of several replicas that share one API.
 type doors struct {
 	api      *iamtest.Objects[*v1alpha1.Lockout]
-	clock    *iamtest.Clock
+	clock    *clocktesting.FakeClock
 	all      []*login.Authenticator
 	compared atomic.Int64
 	visited  func(uid, source string) bool
@@ -52,7 +54,7 @@ const (
 // newDoors makes replicas that know alice and bob.
 func newDoors(t testing.TB, n int) *doors {
 	t.Helper()
-	d := &doors{api: iamtest.NewObjects(func() *v1alpha1.Lockout { return &v1alpha1.Lockout{} }), clock: &iamtest.Clock{Time: iamtest.Start()}}
+	d := &doors{api: iamtest.NewObjects(func() *v1alpha1.Lockout { return &v1alpha1.Lockout{} }), clock: clocktesting.NewFakeClock(iamtest.Start())}
 	h := iamtest.Hash(t, iamtest.Password)
 	for range n {
 		d.open(t, h)
@@ -134,7 +136,7 @@ func TestNoMoreThanTheLimitReachTheComparison(t *testing.T) {
 	}
 	iamtest.Want(t, d.try(t, 2, "alice", iamtest.Password, home), nil)
 
-	d.clock.Add(31 * time.Minute)
+	d.clock.Step(31 * time.Minute)
 	iamtest.Want(t, d.try(t, 2, "alice", iamtest.Password, enemy), nil)
 }
 
@@ -185,7 +187,7 @@ func TestManyPlacesHaveOneBudgetAndTheOwnerGetsIn(t *testing.T) {
 	if n := d.api.Count("create", "update"); n > 3*tries*budgetOfPasswords {
 		t.Errorf("%d writes", n)
 	}
-	d.clock.Add(31 * time.Minute)
+	d.clock.Step(31 * time.Minute)
 	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, "192.0.2.99"), nil)
 }
 
@@ -216,7 +218,7 @@ func TestALoginFromAKnownPlaceWritesNothing(t *testing.T) {
 	if n := d.api.Count("create", "update", "get"); n != 2 {
 		t.Errorf("%d calls", n)
 	}
-	d.clock.Add(8 * 24 * time.Hour)
+	d.clock.Step(8 * 24 * time.Hour)
 	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), nil)
 	d.settle(t)
 	if n := d.api.Count("update"); n != 2 {
@@ -267,7 +269,7 @@ func TestWithoutTheAPIEachReplicaCountsForItself(t *testing.T) {
 		t.Errorf("%d calls to an API that does not answer", n)
 	}
 	d.api.Mend()
-	d.clock.Add(time.Minute)
+	d.clock.Step(time.Minute)
 	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, enemy), iam.ErrLimited)
 }
 
@@ -275,7 +277,7 @@ func TestWithoutTheAPIEachReplicaCountsForItself(t *testing.T) {
 func TestAnAPIThatHangsIsNoWayPastTheLimit(t *testing.T) {
 	h := iamtest.Hash(t, iamtest.Password)
 	synctest.Test(t, func(t *testing.T) {
-		d := &doors{api: iamtest.NewObjects(func() *v1alpha1.Lockout { return &v1alpha1.Lockout{} }), clock: &iamtest.Clock{Time: iamtest.Start()}}
+		d := &doors{api: iamtest.NewObjects(func() *v1alpha1.Lockout { return &v1alpha1.Lockout{} }), clock: clocktesting.NewFakeClock(iamtest.Start())}
 		d.open(t, h)
 		d.api.Wait = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 		began := time.Now()
@@ -318,7 +320,7 @@ func TestSprayingManyNamesFromOnePlaceIsSlowedDown(t *testing.T) {
 	}
 	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, enemy), iam.ErrLimited)
 	iamtest.Want(t, d.try(t, 0, "bob", iamtest.Password, enemy), nil)
-	d.clock.Add(sprayTime)
+	d.clock.Step(sprayTime)
 	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, enemy), nil)
 }
 
@@ -331,7 +333,7 @@ func TestALockoutOfAnOlderInstallationEndsByItself(t *testing.T) {
 	}
 	users.Set(iamtest.User("alice", iamtest.WithPassword(h), iamtest.WithState(iamapi.UserAuthLimitExceeded), old))
 	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), iam.ErrLimited)
-	d.clock.Add(31 * time.Minute)
+	d.clock.Step(31 * time.Minute)
 	iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), nil)
 }
 

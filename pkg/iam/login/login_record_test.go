@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/iam"
@@ -94,7 +95,7 @@ func TestAnAttackFillsNoBooks(t *testing.T) { // S58
 	if n := len(api.list); n != 20+1 {
 		t.Errorf("%d records", n)
 	}
-	d.clock.Add(10 * time.Second)
+	d.clock.Step(10 * time.Second)
 	iamtest.Want(t, d.try(t, 0, "bob", iamtest.Password, home), nil)
 	written(t.Context(), d.all[0].Records)
 	if n := len(api.list); n != 20+2 {
@@ -120,7 +121,7 @@ func TestLoginsGoOnWithoutTheirRecords(t *testing.T) {
 				t.Errorf("%d attempts at an API that takes no records", n)
 			}
 			api.Mend()
-			d.clock.Add(10 * time.Second)
+			d.clock.Step(10 * time.Second)
 			iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), nil)
 			written(t.Context(), d.all[0].Records)
 			if len(api.list) != 1 {
@@ -132,7 +133,7 @@ func TestLoginsGoOnWithoutTheirRecords(t *testing.T) {
 
 func TestAFullQueueHoldsUpNobodyAndRunEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &doors{clock: &iamtest.Clock{Time: iamtest.Start()}, all: []*login.Authenticator{{}}}
+		d := &doors{clock: clocktesting.NewFakeClock(iamtest.Start()), all: []*login.Authenticator{{}}}
 		api := withRecords(t, d)
 		r, u := d.all[0].Records.(*loginrecord.Recorder), &iam.User{Name: "alice", UID: "uid-alice"}
 		for i := range 2 * 4096 {

@@ -5,9 +5,12 @@ import (
 	"testing"
 	"testing/synctest"
 
+	clocktesting "k8s.io/utils/clock/testing"
+
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/apikey"
+	"kapis.dev/ks-apiserver/pkg/iam/factor/factortest"
 	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
 )
 
@@ -15,12 +18,12 @@ import (
 func TestTheBackgroundEndsWithItsContext(t *testing.T) {
 	h := iamtest.Hash(t, iamtest.Password)
 	synctest.Test(t, func(t *testing.T) {
-		d := &doors{api: iamtest.NewObjects(func() *v1alpha1.Lockout { return &v1alpha1.Lockout{} }), clock: &iamtest.Clock{Time: iamtest.Start()}}
+		d := &doors{api: iamtest.NewObjects(func() *v1alpha1.Lockout { return &v1alpha1.Lockout{} }), clock: clocktesting.NewFakeClock(iamtest.Start())}
 		d.open(t, h)
-		keys, s := &apikey.Store{Users: iam.NewUserIndex(), Now: d.clock.Now}, newLoginSafe(t)
+		keys, s := &apikey.Store{Users: iam.NewUserIndex(), Now: d.clock.Now}, factortest.New(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		for _, run := range []func(context.Context){d.all[0].Lockout.Run, keys.Run, s.all[0].Run} {
+		for _, run := range []func(context.Context){d.all[0].Lockout.Run, keys.Run, s.All[0].Run} {
 			go func() { run(ctx); done <- struct{}{} }()
 		}
 		iamtest.Want(t, d.try(t, 0, "alice", iamtest.Password, home), nil)

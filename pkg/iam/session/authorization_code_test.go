@@ -110,12 +110,12 @@ func TestNameOfAnEndedSessionStaysTakenAsLongAsItsCode(t *testing.T) {
 			if _, err := r[0].redeem(t, s.Name); !errors.Is(err, iam.ErrUsed) || a.count("create")+a.count("update") != writes {
 				t.Error("what is known to be used is written about")
 			}
-			r[0].clock.Add(CodeLife)
+			r[0].clock.Step(CodeLife)
 			r[0].Sweep(t.Context())
 			if a.size() != 1 {
 				t.Error("forgotten while a replica with another clock may still take the code")
 			}
-			r[0].clock.Add(31 * time.Second)
+			r[0].clock.Step(31 * time.Second)
 			r[0].Sweep(t.Context())
 			if a.size() != 0 {
 				t.Error("left behind for good")

@@ -73,7 +73,7 @@ func TestChildOfABrowserThatIsGoneIsRefusedAfterARestart(t *testing.T) {
 	a.mu.Unlock()
 	r[1] = restart(t, a, 1)
 	tellUsers(iamtest.User("alice"), r[1])
-	r[1].clock.Add(orphanAge)
+	r[1].clock.Step(orphanAge)
 	if r[1].alive(t, child) {
 		t.Error("good without its browser")
 	}
@@ -88,7 +88,7 @@ func TestSessionInABrowserIsOfItsUserAndDoesNotOutliveIt(t *testing.T) {
 	tellUsers(iamtest.User("alice"), r...)
 	tellUsers(iamtest.User("bob"), r...)
 	browser, _ := inBrowser(t, r[0], "alice")
-	r[0].clock.Add(time.Hour)
+	r[0].clock.Step(time.Hour)
 	child, _, err := r[0].Open(t.Context(), Login{AuthnResult: iam.AuthnResult{User: r[0].users.ByName("alice")}, Client: "c", Parent: browser.Name})
 	if err != nil || !child.Expires.Equal(browser.Expires) {
 		t.Errorf("%v, ends %v", err, child.Expires)
@@ -130,7 +130,7 @@ func TestSessionsOfAUserAreListedTheNewestFirst(t *testing.T) {
 	_, r := newReplicas(t, 1, nil)
 	tellUsers(iamtest.User("alice"), r...)
 	login(t, r[0], "alice")
-	r[0].clock.Add(4 * time.Hour) // over, since it was not refreshed
+	r[0].clock.Step(4 * time.Hour) // over, since it was not refreshed
 	browser, child := inBrowser(t, r[0], "alice")
 	got := r[0].Of("uid-alice")
 	if len(got) != 2 || got[0].Name != child.Name || got[1].Name != browser.Name {

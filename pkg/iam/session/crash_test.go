@@ -62,7 +62,7 @@ func (f *fleet) try(do func(r *replica) error) (answered bool, err error) {
 	if f.killed {
 		now := f.r[i].clock.Now()
 		f.r[i] = restart(f.t, f.a, i)
-		f.r[i].clock.Time = now
+		f.r[i].clock.SetTime(now)
 		for _, name := range []string{"alice", "bob", "carol"} {
 			tellUsers(iamtest.User(name), f.r[i])
 		}
@@ -111,7 +111,7 @@ func (f *fleet) refresh(p *person) {
 
 func (f *fleet) wait(d time.Duration) {
 	for _, r := range f.r {
-		r.clock.Add(d)
+		r.clock.Step(d)
 	}
 }
 

@@ -100,12 +100,12 @@ func TestDeviceLearnsOfANo(t *testing.T) {
 	}
 	approve(t, r[0], "d2")
 	for i := range r {
-		r[i].clock.Add(CodeLife)
+		r[i].clock.Step(CodeLife)
 	}
 	if err := claimError(t, r[1], "d2", "kubectl"); !errors.Is(err, iam.ErrOver) {
 		t.Errorf("claimed after its time: %v", err)
 	}
-	r[0].clock.Add(31 * time.Second)
+	r[0].clock.Step(31 * time.Second)
 	r[0].Sweep(t.Context())
 	if a.size() != 0 {
 		t.Errorf("%d left behind", a.size())
@@ -138,7 +138,7 @@ func TestDevicesOfAUserAreBounded(t *testing.T) {
 	if err := r[0].Deny(t.Context(), "of-bob", r[0].users.ByName("bob")); err != nil {
 		t.Errorf("another user: %v", err)
 	}
-	r[0].clock.Add(CodeLife)
+	r[0].clock.Step(CodeLife)
 	approve(t, r[0], "later")
 }
 

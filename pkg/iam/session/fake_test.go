@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/iam"
@@ -194,7 +195,7 @@ func (a *api) release(i int) {
 type replica struct {
 	*Store
 	users *iam.UserIndex
-	clock *iamtest.Clock
+	clock *clocktesting.FakeClock
 }
 
 // newReplicas makes replicas of one fleet; options are changed by edit.
@@ -206,7 +207,7 @@ func newReplicas(t testing.TB, n int, edit func(*Options)) (*api, []*replica) {
 	}
 	a := newAPI()
 	a.fresh = func() *replica {
-		r := &replica{users: iam.NewUserIndex(), clock: &iamtest.Clock{Time: iamtest.Start()}}
+		r := &replica{users: iam.NewUserIndex(), clock: clocktesting.NewFakeClock(iamtest.Start())}
 		o := Options{API: a, Users: r.users, Keys: keys, Skew: 30 * time.Second, Now: r.clock.Now,
 			Lifetime: func(string) Lifetime { return Lifetime{MaxAge: 2 * time.Hour, Inactivity: time.Hour} }}
 		if edit != nil {

@@ -37,7 +37,7 @@ func refused(t testing.TB, r *replica, client, refresh string) {
 
 func pastGrace(all ...*replica) {
 	for _, r := range all {
-		r.clock.Add(defaultGrace + 2*time.Second)
+		r.clock.Step(defaultGrace + 2*time.Second)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestClocksThatDifferRaiseNoAlarm(t *testing.T) {
 	a, r := newReplicas(t, 2, nil)
 	tellUsers(iamtest.User("alice"), r...)
 	s, first := login(t, r[0], "alice")
-	r[1].clock.Add(24 * time.Second)
+	r[1].clock.Step(24 * time.Second)
 	next := refreshed(t, r[0], first)
 	if got := refreshed(t, r[1], first); got != next {
 		t.Error("another successor")
@@ -151,7 +151,7 @@ func TestClockToleranceIsBounded(t *testing.T) {
 	_, first := login(t, r[0], "alice")
 	a.hold(1) // the second replica does not learn of the rotation
 	refreshed(t, r[0], first)
-	r[1].clock.Add(time.Minute)
+	r[1].clock.Step(time.Minute)
 	refused(t, r[1], "kubesphere", first)
 	if a.size() != 0 {
 		t.Error("the session lives")
@@ -197,7 +197,7 @@ func TestSessionThatIsNotUsedForTooLongIsOver(t *testing.T) {
 			_, r := newReplicas(t, 1, nil)
 			tellUsers(iamtest.User("alice"), r...)
 			_, first := login(t, r[0], "alice")
-			r[0].clock.Add(test.wait)
+			r[0].clock.Step(test.wait)
 			if _, _, _, err := r[0].Refresh(t.Context(), "kubesphere", first, admit); (err == nil) != test.ok {
 				t.Errorf("got %v", err)
 			}

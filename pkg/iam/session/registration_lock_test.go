@@ -90,7 +90,7 @@ func TestAReservationIsSweptLikeAnEndedSession(t *testing.T) {
 			t.Fatalf("%s: held as %q, %v", test.name, held, err)
 		}
 	}
-	replicas[0].clock.Add(CodeLife + s.Skew + 1)
+	replicas[0].clock.Step(CodeLife + s.Skew + 1)
 	s.Sweep(t.Context())
 	if len(api.objects) != 0 {
 		t.Errorf("%d objects are left", len(api.objects))

@@ -133,7 +133,7 @@ func TestClientActsForItself(t *testing.T) {
 	if err != nil || again.Name != s.Name {
 		t.Errorf("a second session for the same: %v", err)
 	}
-	r[0].clock.Add(2*time.Hour + time.Second)
+	r[0].clock.Step(2*time.Hour + time.Second)
 	if again, _, err = r[0].Open(t.Context(), l); err != nil || again.Name == s.Name {
 		t.Errorf("a session that does not last for another token: %v", err)
 	}
@@ -150,7 +150,7 @@ func TestClientActsForItself(t *testing.T) {
 		t.Error("opened for a client that is gone")
 	}
 	r[0].Sweep(t.Context())
-	r[0].clock.Add(orphanAge)
+	r[0].clock.Step(orphanAge)
 	r[0].Sweep(t.Context())
 	if a.size() != 0 {
 		t.Errorf("%d left behind", a.size())

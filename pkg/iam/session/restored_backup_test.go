@@ -94,7 +94,7 @@ func TestAWriteThatWasLostIsForgotten(t *testing.T) {
 	a.objects = backup
 	a.mu.Unlock()
 	a.release(0)
-	r[0].clock.Add(unconfirmed)
+	r[0].clock.Step(unconfirmed)
 	if !r[0].alive(t, s) {
 		t.Fatal("the session is over")
 	}

@@ -55,7 +55,7 @@ func TestSessionThatTheFeedHasNotBroughtIsReadOnce(t *testing.T) {
 	}
 	before := a.count("get")
 	a.release(1)
-	r[1].clock.Add(2 * unconfirmed)
+	r[1].clock.Step(2 * unconfirmed)
 	if !r[1].alive(t, s) || a.count("get") != before {
 		t.Error("a session that the feed has confirmed is read again")
 	}
@@ -251,7 +251,7 @@ func TestSessionsOfAUserAreBounded(t *testing.T) {
 	for range 5 {
 		s, _ := login(t, r[0], "alice")
 		all = append(all, s)
-		r[0].clock.Add(time.Second)
+		r[0].clock.Step(time.Second)
 	}
 	for i, s := range all {
 		if got, want := r[0].alive(t, s), i >= 2; got != want {
@@ -275,7 +275,7 @@ func TestABrowserIsNotCrowdedOutByWhatIsOpenedInIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r[0].clock.Add(time.Second)
+		r[0].clock.Step(time.Second)
 		return s
 	}
 	browser := open(Login{})
@@ -303,7 +303,7 @@ func TestSingleLoginEndsTheOthers(t *testing.T) {
 	tellUsers(iamtest.User("alice"), r...)
 	tellUsers(iamtest.User("bob"), r...)
 	bob, _ := login(t, r[0], "bob")
-	r[0].clock.Add(20 * time.Second)
+	r[0].clock.Step(20 * time.Second)
 	first, _ := login(t, r[0], "alice")
 	second, _ := login(t, r[1], "alice")
 	for i := range r {
@@ -341,10 +341,10 @@ func TestSweepDeletesWhatIsOver(t *testing.T) {
 		tellUsers(iamtest.User(name, iamtest.WithPassword(h)), r...)
 	}
 	idle, _ := login(t, r[0], "idle")
-	r[0].clock.Add(2 * time.Hour)
+	r[0].clock.Step(2 * time.Hour)
 	gone, _ := login(t, r[0], "gone")
 	busy, _ := login(t, r[0], "busy")
-	r[0].clock.Add(time.Hour + 31*time.Second)
+	r[0].clock.Step(time.Hour + 31*time.Second)
 	r[0].users.OnChange(func(_, _ *iam.User) {}) // as after a restart: there is no event for it
 	r[0].users.Delete("", "gone")
 	r[0].users.OnChange(r[0].userChanged)
@@ -358,7 +358,7 @@ func TestSweepDeletesWhatIsOver(t *testing.T) {
 		t.Error("when all is known, what is idle goes, and sessions without a user")
 	}
 	synced = false
-	r[0].clock.Add(DefaultAbsolute)
+	r[0].clock.Step(DefaultAbsolute)
 	r[0].Sweep(t.Context())
 	if a.size() != 0 {
 		t.Error("the absolute end waits for nothing")
@@ -390,7 +390,7 @@ func TestNothingEndsForWhatIsNotKnownYet(t *testing.T) {
 	own, _, err := r[0].Open(t.Context(), Login{Client: "robot", NoRefresh: true})
 	iamtest.Want(t, err, nil)
 	known.Store(false)
-	r[0].clock.Add(3 * time.Hour)
+	r[0].clock.Step(3 * time.Hour)
 	r[0].Sweep(t.Context())
 	if a.size() != 2 {
 		t.Fatalf("%d sessions are left", a.size())
@@ -457,7 +457,7 @@ func TestSessionEndsAtItsAbsoluteEnd(t *testing.T) {
 	if want := iamtest.Start().Add(unlimitedAbsolute); !s.Expires.Equal(want) {
 		t.Errorf("ends %v, want %v", s.Expires, want)
 	}
-	r[0].clock.Add(unlimitedAbsolute + 31*time.Second)
+	r[0].clock.Step(unlimitedAbsolute + 31*time.Second)
 	if r[0].alive(t, s) {
 		t.Error("good after its end")
 	}

@@ -235,7 +235,7 @@ func TestSessionsOfADisabledProviderAreRefused(t *testing.T) {
 		}
 	}
 	refused(t, r[0], "kubesphere", refresh)
-	r[0].clock.Add(orphanAge)
+	r[0].clock.Step(orphanAge)
 	r[0].Sweep(t.Context())
 	if a.objects[s.Name] != nil || a.objects[local.Name] == nil {
 		t.Error("swept the wrong ones")
@@ -276,7 +276,7 @@ func TestGroupsOfSessionsInABrowserAreRefreshed(t *testing.T) {
 
 	up.groups = []string{"new"}
 	for _, one := range r {
-		one.clock.Add(askAgain + defaultGrace)
+		one.clock.Step(askAgain + defaultGrace)
 	}
 	second = refreshedOf(t, r[1], "argo", second)
 	if up.got != "alice/cn=alice/canary-second" {

@@ -55,7 +55,7 @@ func (o *offline) leave() {
 
 func (o *offline) later() {
 	for _, r := range o.all {
-		r.clock.Add(askAgain + defaultGrace)
+		r.clock.Step(askAgain + defaultGrace)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestWhatIsKeptGoesWithWhatItIsKeptFor(t *testing.T) {
 		"all are ended": {[]string{scopeOffline}, func(o *offline, s *Session) {
 			iamtest.Want(o.t, o.all[1].EndAll(o.t.Context(), s.UserUID, "", "all"), nil)
 		}, false},
-		"it has expired":               {[]string{scopeOffline}, func(o *offline, _ *Session) { o.all[0].clock.Add(DefaultAbsolute + time.Hour) }, false},
+		"it has expired":               {[]string{scopeOffline}, func(o *offline, _ *Session) { o.all[0].clock.Step(DefaultAbsolute + time.Hour) }, false},
 		"nothing outlives the browser": {nil, func(*offline, *Session) {}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestWhatIsKeptGoesWithWhatItIsKeptFor(t *testing.T) {
 			s, _ := o.open("kubectl", c.scopes...)
 			o.leave()
 			c.end(o, s)
-			o.all[0].clock.Add(orphanAge)
+			o.all[0].clock.Step(orphanAge)
 			o.all[0].Sweep(t.Context())
 			o.all[0].Sweep(t.Context())
 			if left := o.api.objects[o.browser.Name] != nil; left != c.kept {
@@ -200,7 +200,7 @@ func TestWhatIsKeptIsKnownAfterARestart(t *testing.T) {
 	o.leave()
 	now := o.all[1].clock.Now()
 	o.all[1] = restart(t, o.api, 1)
-	o.all[1].clock.Add(now.Sub(iamtest.Start()))
+	o.all[1].clock.Step(now.Sub(iamtest.Start()))
 	tellUsers(iamtest.User("alice"), o.all[1])
 	if _, _, err := o.all[1].Find(t.Context(), o.browser.Name); !errors.Is(err, iam.ErrOver) {
 		t.Errorf("the browser's session: %v", err)

@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	restful "github.com/emicklei/go-restful/v3"
 	corev1 "k8s.io/api/core/v1"
@@ -28,7 +26,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/setting"
 	"kapis.dev/ks-apiserver/pkg/web"
-	"kapis.dev/ks-apiserver/tools/pace"
 )
 
 const system = "kubesphere-system"
@@ -57,15 +54,7 @@ func secretOf(name, typ, text string) *corev1.Secret {
 func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	t.Helper()
 	w := &world{t: t, client: kapistest.ListFirst(fake.NewClientset(objects...))}
-	w.settings = setting.New(w.client, system)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); w.settings.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
-	err := pace.Until(ctx, 2*time.Minute, func(context.Context) error { return w.settings.Synced() })
-	if err != nil {
-		t.Fatal("the settings are not read:", err)
-	}
+	w.settings = kapistest.Settings(t, w.client, system)
 	w.routes = restful.NewContainer()
 	w.routes.Add(Handler{Settings: &Settings{Settings: w.settings, AsCaller: caller.Client{Kube: w}}}.V1alpha2())
 	return w

@@ -1,7 +1,6 @@
 package retired_test
 
 import (
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -9,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kapis.dev/ks-apiserver/pkg/kapis/retired"
-	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/request/requesttest"
 )
 
 // served are the groups and resources that kube-apiserver has.
@@ -25,11 +24,7 @@ func TestWhatIsRetiredSaysSo(t *testing.T) {
 	table := retired.New(func() retired.Kinds { return served{"network.kubesphere.io": true, "dashboards": true} }, true)
 	refuse := func(line string) error {
 		method, path, _ := strings.Cut(line, " ")
-		i, err := request.Parse(httptest.NewRequest(method, path, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return table.Refuse(i)
+		return table.Refuse(requesttest.Info(t, method, path))
 	}
 	for line, want := range map[string]string{
 		"GET /kapis/monitoring.kubesphere.io/v1alpha3/namespaces/a/pods/b/containers/c": "Prometheus",

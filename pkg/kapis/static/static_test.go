@@ -26,7 +26,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/setting"
 	"kapis.dev/ks-apiserver/pkg/web"
-	"kapis.dev/ks-apiserver/tools/pace"
 )
 
 const (
@@ -65,16 +64,7 @@ func newWorld(t *testing.T) *world {
 // follow starts a replica.
 func (w *world) follow() *setting.Store {
 	w.t.Helper()
-	s := setting.New(w.client, "kubesphere-system")
-	ctx, cancel := context.WithCancel(w.t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); s.Run(ctx) }()
-	w.t.Cleanup(func() { cancel(); <-done })
-	err := pace.Until(ctx, 2*time.Minute, func(context.Context) error { return s.Synced() })
-	if err != nil {
-		w.t.Fatal("the settings are not read:", err)
-	}
-	return s
+	return kapistest.Settings(w.t, w.client, "kubesphere-system")
 }
 
 // RoundTrip is kube-apiserver.

@@ -28,6 +28,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/session"
 	kapisterminal "kapis.dev/ks-apiserver/pkg/kapis/terminal"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/request/requesttest"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/terminal"
 	"kapis.dev/ks-apiserver/pkg/terminal/kubectlshell"
@@ -432,14 +433,11 @@ func TestTheRightToAKubectlShellIsOneOfItsUser(t *testing.T) { // O8
 		"GET " + strings.Replace(olderPath, "/kubectl", "/kubeconfig", 1):                            "",
 	} {
 		method, at, _ := strings.Cut(path, " ")
-		info, err := request.Parse(httptest.NewRequest(method, at, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := requesttest.Info(t, method, at)
 		before, got := *info, ""
 		if own := kapisterminal.OwnShell(bob, info); own != nil {
 			got = own.Asked()
-			if terms, err := request.Parse(httptest.NewRequest(http.MethodGet, kubectlPath, nil)); err != nil || own.Scope != terms.Scope || own.Namespace != "" {
+			if terms := requesttest.Info(t, "GET", kubectlPath); own.Scope != terms.Scope || own.Namespace != "" {
 				t.Errorf("%s is %+v, want the scope of %+v", path, own, terms)
 			}
 		}

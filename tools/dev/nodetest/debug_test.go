@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 )
@@ -54,7 +53,7 @@ func (d *deployment) exchanged() {
 			}
 		}
 		d.eventually("a request through the Service stops at a breakpoint here", func() error {
-			said := here.said()
+			said := here.log.String()
 			if !strings.Contains(said, "resources.(*V1alpha3).list()") || !strings.Contains(said, `"/kapis/resources.kubesphere.io/v1alpha3/`) {
 				return fmt.Errorf("the debugger said\n%s", said)
 			}
@@ -134,24 +133,10 @@ func freePort(t *testing.T, address string) string {
 
 // debugger is ks-apiserver on this machine, in a debugger.
 type debugger struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	pid  int // of ks-apiserver
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write keeps what the debugger and ks-apiserver say.
-func (b *debugger) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *debugger) said() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
+	t   *testing.T
+	cmd *exec.Cmd
+	pid int    // of ks-apiserver
+	log output // of both
 }
 
 // debug starts ks-apiserver as hack/local-debug.sh fetch says, in the debugger, and waits until it is ready.
@@ -167,7 +152,7 @@ func (d *deployment) debug(folder, address string, ports [2]string) *debugger {
 		program, "--", "--config", folder, "--kubeconfig", filepath.Join(d.dir, "kubeconfig"),
 		"--bind-address", address, "--insecure-port", ports[0], "--secure-port", ports[1])}
 	b.cmd.Env = append(os.Environ(), "HOME="+folder, "XDG_CONFIG_HOME="+folder) // the debugger remembers commands
-	b.cmd.Stdout, b.cmd.Stderr = b, b
+	b.cmd.Stdout, b.cmd.Stderr = &b.log, &b.log
 	in, err := b.cmd.StdinPipe() // the debugger ends where its input does
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +163,7 @@ func (d *deployment) debug(folder, address string, ports [2]string) *debugger {
 	t.Cleanup(func() {
 		b.kill(in)
 		if t.Failed() {
-			said := b.said()
+			said := b.log.String()
 			t.Logf("the end of what ks-apiserver in the debugger said:\n%s", said[max(0, len(said)-4000):])
 		}
 	})
@@ -204,7 +189,7 @@ func (b *debugger) stop() {
 		b.t.Fatal(err)
 	}
 	eventually(b.t, "ks-apiserver on this machine has ended", func() error {
-		if said := b.said(); !strings.Contains(said, "has exited with status 0") {
+		if said := b.log.String(); !strings.Contains(said, "has exited with status 0") {
 			return fmt.Errorf("the debugger said\n%s", said[max(0, len(said)-1000):])
 		}
 		return nil
@@ -213,7 +198,7 @@ func (b *debugger) stop() {
 
 // kill ends the debugger, and with it what it runs.
 func (b *debugger) kill(in io.Closer) {
-	if b.pid > 0 && !strings.Contains(b.said(), "has exited with status") {
+	if b.pid > 0 && !strings.Contains(b.log.String(), "has exited with status") {
 		_ = syscall.Kill(b.pid, syscall.SIGKILL)
 	}
 	_ = in.Close()

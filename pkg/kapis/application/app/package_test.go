@@ -18,7 +18,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/application/app"
 	"kapis.dev/ks-apiserver/pkg/kapis/application/scope"
 	"kapis.dev/ks-apiserver/pkg/kapis/application/scopetest"
-	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/request/requesttest"
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
@@ -128,15 +128,7 @@ func TestX36OnlyPackagesHaveABoundOfTheirOwn(t *testing.T) {
 		root + "/attachments": false, root + "/repos": false, root + "/applications": false, root + "/apps/b/action": false,
 		"/kapis/other.example.com/v2/apps": false, "/apis/application.kubesphere.io/v2/apps": false,
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		info, err := request.Parse(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if app.IsUpload(info) != want {
+		if app.IsUpload(requesttest.Info(t, "POST", path)) != want {
 			t.Errorf("%s: %t, want %t", path, !want, want)
 		}
 	}
