@@ -3,6 +3,10 @@ package apiserver
 import (
 	"context"
 	"net/http"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -150,6 +154,40 @@ func TestTheRoadAllocatesLittle(t *testing.T) {
 	}
 	if w.status != http.StatusNotModified {
 		t.Fatalf("answered %d", w.status)
+	}
+}
+
+// stackRecorder remembers which files of this project were on the stack when the answer began, the innermost first.
+type stackRecorder struct {
+	discard
+	files []string
+}
+
+func (s *stackRecorder) WriteHeader(code int) {
+	s.discard.WriteHeader(code)
+	callers := make([]uintptr, 128)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
+	for more := true; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		file := path.Join(path.Base(path.Dir(f.File)), path.Base(f.File))
+		if strings.HasPrefix(f.Function, "kapis.dev/ks-apiserver/pkg/") && !strings.HasSuffix(file, "_test.go") && !slices.Contains(s.files, file) {
+			s.files = append(s.files, file)
+		}
+	}
+}
+
+// A new filter is one more file that a reader passes: ARCHITECTURE.md lists these under "The main line".
+func TestTheMainLineOfARequest(t *testing.T) {
+	h, bearer := road(t)
+	w := &stackRecorder{discard: discard{header: http.Header{}}}
+	h.ServeHTTP(w, roadRequest(t, bearer, "/kapis/road.example/v1/pods?limit=10&page=1"))
+	want := []string{
+		"filter/observe.go", "web/web.go", "apiserver/handlers.go", "filter/yaml.go", "filter/chain.go", "filter/authorize.go",
+		"filter/authenticate.go", "filter/upgrade.go", "filter/request_body.go",
+	}
+	if !slices.Equal(w.files, want) {
+		t.Errorf("got the files %q, want %q", w.files, want)
 	}
 }
 
