@@ -42,39 +42,6 @@ const (
 // CategoryUncategorized is the Category of Applications without one.
 const CategoryUncategorized = "kubesphere-app-uncategorized"
 
-// States of Applications and of their versions.
-const (
-	StateDraft     = "draft"
-	StateSubmitted = "submitted"
-	StatePassed    = "passed"
-	StateRejected  = "rejected"
-	StateActive    = "active"
-	StateSuspended = "suspended"
-)
-
-// States of releases.
-const (
-	ReleaseCreating       = "creating"
-	ReleaseCreated        = "created"
-	ReleaseActive         = "active"
-	ReleaseUpgrading      = "upgrading"
-	ReleaseUpgraded       = "upgraded"
-	ReleaseDeleting       = "deleting"
-	ReleaseFailed         = "failed"
-	ReleaseDeployFailed   = "deployFailed"
-	ReleaseTimeout        = "timeout"
-	ReleaseClusterDeleted = "clusterDeleted"
-)
-
-// States of Repos.
-const (
-	RepoCreated       = "created"
-	RepoSyncing       = "syncing"
-	RepoSuccessful    = "successful"
-	RepoFailed        = "failed"
-	RepoManualTrigger = "manualTrigger"
-)
-
 // Finalizers of the store. Controllers remove the second from what existing installations have.
 const (
 	// FinalizerFiles is on versions whose packages are kept here: they go with the version.
