@@ -3,7 +3,7 @@
 // # The path of a query
 //
 //	Service.List(kind, plan.Scope, query.Query)      service.go
-//	  plan.Planner.Plan                              plan/plan.go, plan/conditions.go for filters, plan/order.go for sort keys
+//	  plan.Planner.Plan                              plan/plan.go, plan/conditions.go for filters, plan/sort_order.go for sort keys
 //	     |                 scope, the kind's own, metadata, labels, fields, words, at last the expression; the order
 //	  Planner.Snapshot                               plan/plan.go    which cache; waits until it has reached the requested resourceVersion
 //	  cachedOrNew                                    page/page.go    if the same page of the same position was answered before, its bytes are cached: done
@@ -71,7 +71,7 @@
 // # Kinds
 //
 // A kind whose objects have filters or sort keys of their own has a function in a file of package kind and a line in
-// kind/table.go: fields, which are read once for each version of an object (extract); how each is compared, indexed or sorted by;
+// kind/all_kinds.go: fields, which are read once for each version of an object (extract); how each is compared, indexed or sorted by;
 // what is not cached or shown (Cut, CutClusterWide); a plan function where other kinds are needed; and what another kind knows
 // of them, which answers show as an annotation without a copy of the object (completed_page.go). Of
 // what CutClusterWide names, lists show the keys to callers who may list all of the kind (CutKeys). Every other kind, custom
