@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 
@@ -85,98 +84,6 @@ func (Bytes) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, notShown) }
 
 // MarshalJSON fails.
 func (Bytes) MarshalJSON() ([]byte, error) { return Raw{}.MarshalJSON() }
-
-// Shown is the JSON of an object, or of several, without hidden fields. It takes as much memory as a string.
-type Shown struct{ text string }
-
-// String returns the JSON.
-func (s Shown) String() string { return s.text }
-
-// Get returns the JSON at a path of member names, or "" if there is none.
-func (s Shown) Get(path ...string) string { return rawjson.Get(s.text, path...) }
-
-// GetText returns the string at a path of member names, or "" if there is none.
-func (s Shown) GetText(path ...string) string { return rawjson.GetText(s.text, path...) }
-
-// Len returns the length of the JSON in bytes.
-func (s Shown) Len() int { return len(s.text) }
-
-// MarshalJSON implements json.Marshaler.
-func (s Shown) MarshalJSON() ([]byte, error) { return []byte(s.text), nil }
-
-// Replace returns the JSON with the bytes from start to end replaced by text.
-func (s Shown) Replace(start, end int, text string) Shown {
-	return Shown{s.text[:start] + text + s.text[end:]}
-}
-
-// Without returns the JSON of an object without the fields that cut names.
-func (s Shown) Without(cut rawjson.Cut) (Shown, error) {
-	out, err := rawjson.AppendWithout(make([]byte, 0, len(s.text)), s.text, "", cut)
-	if err != nil {
-		return Shown{}, fmt.Errorf("cut an object: %w", err)
-	}
-	return Shown{string(out)}, nil
-}
-
-// Intake turns objects of one kind into the form that caches store: without hidden fields, managedFields and the last-applied
-// configuration. One goroutine uses it at a time.
-type Intake struct {
-	cut, plain rawjson.Cut
-	more       bool // cut names more than plain
-	buf        []byte
-}
-
-// NewIntake returns the intake of a kind, which cuts what also names too.
-func NewIntake(gr schema.GroupResource, also rawjson.Cut) *Intake {
-	i := &Intake{plain: rawjson.Cuts(pathOfManagedFields(), pathOfLastApplied())}
-	hidden := rawjson.Cuts(Hidden(gr)...)
-	i.cut, i.more = merged(merged(i.plain, hidden), also), len(hidden)+len(also) > 0
-	return i
-}
-
-// merged returns a cut that names everything that either of two names.
-func merged(a, b rawjson.Cut) rawjson.Cut {
-	out := maps.Clone(a)
-	for name, below := range b {
-		if have, ok := out[name]; ok && (have == nil || below == nil) {
-			out[name] = nil
-		} else if ok {
-			out[name] = merged(have, below)
-		} else {
-			out[name] = below
-		}
-	}
-	return out
-}
-
-// Cuts reports whether the kind loses more fields than every kind does.
-func (i *Intake) Cuts() bool { return i.more }
-
-// Shown returns an object, compact, after the members in front (JSON text, empty for none). It retains nothing of text.
-func (i *Intake) Shown(text, front string) (Shown, error) {
-	out, err := i.without(text, front, i.cut)
-	return Shown{out}, err
-}
-
-// Raw returns an object with its hidden fields and the other fields that the kind's caches do not store.
-func (i *Intake) Raw(text, front string) (Raw, error) {
-	out, err := i.without(text, front, i.plain)
-	return Raw{out}, err
-}
-
-// maxScratch is the largest buffer that is reused for the next object.
-const maxScratch = 1 << 20
-
-func (i *Intake) without(text, front string, cut rawjson.Cut) (string, error) {
-	buf, err := rawjson.AppendWithout(i.buf[:0], text, front, cut)
-	if cap(buf) <= maxScratch {
-		i.buf = buf
-	}
-	if err != nil {
-		return "", fmt.Errorf("read an object: %w", err)
-	}
-	return string(buf), nil
-}
 
 // quoted returns a text as a JSON string.
 func quoted(s string) string {

@@ -73,7 +73,7 @@
 // A kind whose objects have filters or sort keys of their own has a function in a file of package kind and a line in
 // kind/all_kinds.go: fields, which are read once for each version of an object (extract); how each is compared, indexed or sorted by;
 // what is not cached or shown (Cut, CutClusterWide); a plan function where other kinds are needed; and what another kind knows
-// of them, which answers show as an annotation without a copy of the object (completed_page.go). Of
+// of them, which answers show as an annotation without a copy of the object (derived_annotation.go). Of
 // what CutClusterWide names, lists show the keys to callers who may list all of the kind (CutKeys). Every other kind, custom
 // resources too, is served by its metadata and the paths of its fields.
 //

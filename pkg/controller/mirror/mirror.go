@@ -6,7 +6,7 @@
 // ks-apiserver can assert; a role with a condition is bound to its synthetic group alone, since kube-apiserver does not
 // know the condition. A role without subjects, or that grants nothing, has no mirror.
 //
-// Some rights imply others at kube-apiserver: implied.go has these, which only the synthetic group gets, and verbs.go
+// Some rights imply others at kube-apiserver: implied_rights.go has these, which only the synthetic group gets, and wildcard_verbs.go
 // the verbs for which "*" does not stand.
 //
 // A role of a workspace costs a write for each of its namespaces when its subjects change, about 2 ms
