@@ -23,6 +23,9 @@ import (
 	"kapis.dev/ks-apiserver/tools/pace"
 )
 
+// stay keeps the process until it is killed. In a program without cgo, Go takes a bare select for a deadlock and ends it.
+func stay() { <-time.After(time.Hour) }
+
 // A child in these tests is this program with the argument "child" and what it does.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "child" {
@@ -51,18 +54,18 @@ func child(does string) {
 			Result: &helm.Result{Manifest: string(job.Request.Values), Kept: []string{string(job.Request.SecretValues)}}})
 	case "stay":
 		message("%d", os.Getpid())
-		select {}
+		stay()
 	case "render":
 		write(helm.Line{Event: helm.Event{Phase: helm.PhaseRendering}})
-		select {}
+		stay()
 	case "rendered":
 		write(helm.Line{Event: helm.Event{Phase: helm.PhaseRendering}})
 		write(helm.Line{Event: helm.Event{Phase: helm.PhaseApplying}})
 		message("%d", os.Getpid())
-		select {}
+		stay()
 	case "nonsense":
 		fmt.Println("hello")
-		select {}
+		stay()
 	case "line":
 		for {
 			_, _ = os.Stdout.WriteString(strings.Repeat("x", 1<<16))
@@ -77,7 +80,7 @@ func child(does string) {
 	case "quiet":
 	case "linger":
 		_ = os.Stdout.Close()
-		select {}
+		stay()
 	case "parent":
 		_, _ = executor("stay", helm.Options{}).Run(context.Background(), request("a"), func(e helm.Event) { fmt.Println(e.Message) })
 	}
