@@ -36,7 +36,7 @@ func (c *Cached[T]) Get(ctx context.Context) (T, error) {
 	if !at.IsZero() && c.Now().Sub(at) < c.Life {
 		return value, nil
 	}
-	fetched, err := c.fetch(ctx)
+	fetched, err := c.fetch(ctx, at)
 	if err != nil && c.Stale && !at.IsZero() {
 		return value, nil //nolint:nilerr // what is kept serves on; who uses it finds out whether the server is there
 	}
@@ -49,7 +49,7 @@ func (c *Cached[T]) Renew(ctx context.Context, pause time.Duration) (T, error) {
 	if !at.IsZero() && c.Now().Sub(tried) < pause {
 		return value, nil
 	}
-	return c.fetch(ctx)
+	return c.fetch(ctx, at)
 }
 
 // Kept returns the value that was fetched last, however old it is, and whether there is one. It makes no call.
@@ -64,18 +64,23 @@ func (c *Cached[T]) load() (value T, at, tried time.Time) {
 	return c.value, c.at, c.tried
 }
 
-// fetch fetches the value, or waits for a running fetch. If that one fails and began before this call, it begins another.
-func (c *Cached[T]) fetch(ctx context.Context) (T, error) {
-	value, shared, err := c.flight(ctx)
+// fetch fetches the value that the caller saw to be of a time, or waits for a running fetch. If that one fails and began before this call,
+// it begins another.
+func (c *Cached[T]) fetch(ctx context.Context, seen time.Time) (T, error) {
+	value, shared, err := c.flight(ctx, seen)
 	if err != nil && shared && ctx.Err() == nil {
-		value, _, err = c.flight(ctx)
+		value, _, err = c.flight(ctx, seen)
 	}
 	return value, err
 }
 
-func (c *Cached[T]) flight(ctx context.Context) (value T, shared bool, err error) {
+func (c *Cached[T]) flight(ctx context.Context, seen time.Time) (value T, shared bool, err error) {
 	result := c.group.DoChan("", func() (any, error) {
 		c.mu.Lock()
+		if value := c.value; !c.at.Equal(seen) { // a fetch ended after the caller looked
+			c.mu.Unlock()
+			return value, nil
+		}
 		c.tried = c.Now()
 		c.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Timeout)
