@@ -15,7 +15,7 @@ var unbounded = map[string]string{
 	"api/internal/crdtest/crdtest.go":         "tests read definitions of this repository",
 	"audit/bodyredaction/redact.go":           "a body with an anchor and an alias is left out before",
 	"boundedyaml/boundedyaml.go":              "it has looked before",
-	"cluster/deployment/deployment.go":        "objects of this repository",
+	"cluster/deployment/member_manifest.go":   "objects of this repository",
 	"config/load.go":                          "the program's own configuration",
 	"controller/configsecret/configsecret.go": "Secrets of kubesphere-system, which administrators write",
 	"controller/defaults/defaults.go":         "objects of this repository",
