@@ -311,6 +311,30 @@ func TestWhatIsKeptIsFetchedOnce(t *testing.T) {
 	}
 }
 
+// A caller who sees an old value, and comes to fetch it when another has just done so, gets what that one fetched.
+func TestAValueFetchedWhileACallerLookedIsNotFetchedAgain(t *testing.T) {
+	fetches, now := 0, time.Unix(1_800_000_000, 0)
+	c := &upstream.Cached[int]{Timeout: 10 * time.Second, Life: time.Hour, Fetch: func(context.Context) (int, error) {
+		fetches++
+		return fetches, nil
+	}}
+	c.Now = func() time.Time { return now }
+	if v, err := c.Get(t.Context()); v != 1 || err != nil {
+		t.Fatalf("first: %d, %v", v, err)
+	}
+	now = now.Add(time.Hour)
+	c.Now = func() time.Time { // the caller has looked at the value, and asks how old it is
+		c.Now = func() time.Time { return now }
+		if v, err := c.Get(t.Context()); v != 2 || err != nil {
+			t.Errorf("the other caller: %d, %v", v, err)
+		}
+		return now
+	}
+	if v, err := c.Get(t.Context()); v != 2 || err != nil || fetches != 2 {
+		t.Errorf("got %d, %v after %d fetches, want 2 after 2", v, err, fetches)
+	}
+}
+
 func TestAFailureIsNotKept(t *testing.T) {
 	fail := errors.New("down")
 	err := fail
