@@ -90,21 +90,20 @@ func (d *deployment) killLeader() {
 
 // leads waits until the leader has met a new user.
 func (d *deployment) leads() {
-	const users = "/apis/iam.kubesphere.io/v1beta1/users"
 	d.eventually("a user is made", func() error {
-		if code, text := d.try(d.service, http.MethodPost, users, userJSON("led", "Str0ng-enough")); code != http.StatusCreated {
+		if code, text := d.try(d.service, http.MethodPost, usersPath, userJSON("led", "Str0ng-enough")); code != http.StatusCreated {
 			return fmt.Errorf("%d %s", code, text)
 		}
 		return nil
 	})
 	d.eventually("a leader has met the user", func() error {
-		code, text := d.try(d.service, http.MethodGet, users+"/led", "")
+		code, text := d.try(d.service, http.MethodGet, usersPath+"/led", "")
 		if code != http.StatusOK || !strings.Contains(strings.ReplaceAll(text, " ", ""), `"state":"Active"`) {
 			return fmt.Errorf("%d %s", code, text)
 		}
 		return nil
 	})
-	d.ask(http.StatusOK, d.service, http.MethodDelete, users+"/led", "")
+	d.ask(http.StatusOK, d.service, http.MethodDelete, usersPath+"/led", "")
 }
 
 // restartKubeAPIServer kills kube-apiserver, which the supervisor of the control plane starts again, and waits until writes that ask a
