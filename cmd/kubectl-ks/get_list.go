@@ -146,55 +146,6 @@ func (g *getter) printValue(text []byte) error {
 	return err
 }
 
-// objects prints single objects by their names. Those that can't be had are told of after the others.
-func (g *getter) objects(ctx context.Context) error {
-	var failures []error
-	var items []item
-	var rows *table
-	for _, name := range g.names {
-		q := g.query
-		q.Name, q.Parameters = name, url.Values{}
-		var err error
-		switch g.output {
-		case outTable, outWide:
-			var t *table
-			if t, _, err = g.table(ctx, q); err == nil {
-				if rows == nil {
-					rows = t
-				} else {
-					rows.Rows = append(rows.Rows, t.Rows...)
-				}
-			}
-		default:
-			var text []byte
-			if text, _, err = g.client.Get(ctx, q, queryclient.JSON); err == nil {
-				items = append(items, item{text})
-			}
-		}
-		var status apierrors.APIStatus
-		if err != nil && !errors.As(err, &status) {
-			return err
-		}
-		if err != nil {
-			failures = append(failures, err)
-		}
-	}
-	if rows != nil {
-		g.printer().print(g.out, rows, nil)
-	}
-	switch {
-	case g.output == outName:
-		for _, i := range items {
-			fmt.Fprintln(g.out, plainText(g.query.Kind.ObjectName(i.name())))
-		}
-	case len(items) == 1 && len(g.names) == 1:
-		failures = append(failures, g.printValue(items[0].RawMessage))
-	case len(items) > 0:
-		failures = append(failures, g.printList(&list{TotalItems: len(items), Items: items}))
-	}
-	return errors.Join(failures...)
-}
-
 // nothing tells the user that there are no rows, as kubectl does.
 func (g *getter) nothing(total int) {
 	switch {
@@ -278,4 +229,53 @@ func eachMember(object json.RawMessage, f func(name string, value json.RawMessag
 		err = nil
 	}
 	return err
+}
+
+// objects prints single objects by their names. Those that can't be had are told of after the others.
+func (g *getter) objects(ctx context.Context) error {
+	var failures []error
+	var items []item
+	var rows *table
+	for _, name := range g.names {
+		q := g.query
+		q.Name, q.Parameters = name, url.Values{}
+		var err error
+		switch g.output {
+		case outTable, outWide:
+			var t *table
+			if t, _, err = g.table(ctx, q); err == nil {
+				if rows == nil {
+					rows = t
+				} else {
+					rows.Rows = append(rows.Rows, t.Rows...)
+				}
+			}
+		default:
+			var text []byte
+			if text, _, err = g.client.Get(ctx, q, queryclient.JSON); err == nil {
+				items = append(items, item{text})
+			}
+		}
+		var status apierrors.APIStatus
+		if err != nil && !errors.As(err, &status) {
+			return err
+		}
+		if err != nil {
+			failures = append(failures, err)
+		}
+	}
+	if rows != nil {
+		g.printer().print(g.out, rows, nil)
+	}
+	switch {
+	case g.output == outName:
+		for _, i := range items {
+			fmt.Fprintln(g.out, plainText(g.query.Kind.ObjectName(i.name())))
+		}
+	case len(items) == 1 && len(g.names) == 1:
+		failures = append(failures, g.printValue(items[0].RawMessage))
+	case len(items) > 0:
+		failures = append(failures, g.printList(&list{TotalItems: len(items), Items: items}))
+	}
+	return errors.Join(failures...)
 }

@@ -215,35 +215,6 @@ func (t *table) aged(columns []column, now time.Time) {
 	}
 }
 
-// plainText returns a text of the cluster for a terminal: one line, in which nothing is a command to the terminal. What is cut off or
-// replaced can be seen.
-func plainText(s string) string {
-	if line, _, more := strings.Cut(s, "\n"); more {
-		s = line + "..."
-	}
-	if !strings.ContainsFunc(s, isCommand) {
-		return s
-	}
-	var out strings.Builder
-	for _, c := range s {
-		switch {
-		case !isCommand(c):
-			out.WriteRune(c)
-		case c < ' ':
-			out.WriteString("^" + string(c+'@'))
-		default:
-			fmt.Fprintf(&out, `\u%04x`, c)
-		}
-	}
-	return out.String()
-}
-
-// isCommand reports whether a terminal takes a character for something else than one to show: controls, and what changes the direction
-// of the text around it.
-func isCommand(c rune) bool {
-	return unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || c == '\u2028' || c == '\u2029' || c == utf8.RuneError
-}
-
 const (
 	bold   = "\x1b[1m"
 	red    = "\x1b[31m"
@@ -285,4 +256,33 @@ func colourOf(state string) string {
 		return yellow
 	}
 	return red
+}
+
+// plainText returns a text of the cluster for a terminal: one line, in which nothing is a command to the terminal. What is cut off or
+// replaced can be seen.
+func plainText(s string) string {
+	if line, _, more := strings.Cut(s, "\n"); more {
+		s = line + "..."
+	}
+	if !strings.ContainsFunc(s, isCommand) {
+		return s
+	}
+	var out strings.Builder
+	for _, c := range s {
+		switch {
+		case !isCommand(c):
+			out.WriteRune(c)
+		case c < ' ':
+			out.WriteString("^" + string(c+'@'))
+		default:
+			fmt.Fprintf(&out, `\u%04x`, c)
+		}
+	}
+	return out.String()
+}
+
+// isCommand reports whether a terminal takes a character for something else than one to show: controls, and what changes the direction
+// of the text around it.
+func isCommand(c rune) bool {
+	return unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || c == '\u2028' || c == '\u2029' || c == utf8.RuneError
 }

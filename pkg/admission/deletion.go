@@ -119,34 +119,6 @@ func (q deletionCheck) isHome(at authz.BindingScope, workspace string) bool {
 	return false
 }
 
-// ownersChange checks the owners of an object: the garbage collector deletes an object that has lost its owners, no matter who wrote them.
-// So only callers who may delete the object may write them, and a change of them on an existing object is checked as its deletion.
-// kube-apiserver's own rule is about blockOwnerDeletion alone.
-func (q *escalationCheck) ownersChange() error {
-	now, old := q.now.Metadata.Owners, q.old.Metadata.Owners
-	if len(now) == 0 || slices.Contains(controllers, q.By.GetName()) || equality.Semantic.DeepEqual(now, old) {
-		return nil
-	}
-	of := &q.old
-	if !q.updates() {
-		of = &q.now
-	}
-	at := of.scopeOf(scopeOf(q.GVR.Resource), q.Namespace)
-	if ok, err := q.mayDelete(at, q.GVR, q.Namespace, q.Name); err != nil {
-		return err
-	} else if !ok {
-		return q.refuse("metadata.ownerReferences say when it goes: they are set by those who may delete it")
-	}
-	if k := kindOf(q.GVR.GroupResource()); k != nil && k.remove != nil && q.updates() {
-		asDeletion, w := *q, *q.Write
-		w.Verb, asDeletion.Write = "delete", &w
-		err := k.remove(deletionCheck{&asDeletion})
-		q.ending = asDeletion.ending
-		return err
-	}
-	return nil
-}
-
 // mayDelete reports whether the writer may delete an object, or any of the kind for an empty name.
 func (q *escalationCheck) mayDelete(at authz.BindingScope, gvr schema.GroupVersionResource, namespace, name string) (bool, error) {
 	rule := rbacv1.PolicyRule{Verbs: []string{"delete"}, APIGroups: []string{gvr.Group}, Resources: []string{gvr.Resource}}
@@ -179,28 +151,30 @@ func scopeOf(resource string) request.Scope {
 	return request.Global
 }
 
-// patternRules returns the rules that a role of a name gets from BuiltinRoles at a scope.
-func (k *Cache) patternRules(role authz.RoleRef, at authz.BindingScope) []rbacv1.PolicyRule {
-	if k == nil {
+// ownersChange checks the owners of an object: the garbage collector deletes an object that has lost its owners, no matter who wrote them.
+// So only callers who may delete the object may write them, and a change of them on an existing object is checked as its deletion.
+// kube-apiserver's own rule is about blockOwnerDeletion alone.
+func (q *escalationCheck) ownersChange() error {
+	now, old := q.now.Metadata.Owners, q.old.Metadata.Owners
+	if len(now) == 0 || slices.Contains(controllers, q.By.GetName()) || equality.Semantic.DeepEqual(now, old) {
 		return nil
 	}
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	return k.patterned(role, at)
-}
-
-// otherPatterns returns the rules of all patterns but one of a role.
-func (k *Cache) otherPatterns(but string, scope request.Scope, role string) []rbacv1.PolicyRule {
-	if k == nil {
-		return nil
+	of := &q.old
+	if !q.updates() {
+		of = &q.now
 	}
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	var out []rbacv1.PolicyRule
-	for builtin, p := range k.kept.patterns {
-		if builtin != but && p.scope == scope && p.name == role {
-			out = slices.Concat(out, p.rules, k.chosen(p.scope, p.templates))
-		}
+	at := of.scopeOf(scopeOf(q.GVR.Resource), q.Namespace)
+	if ok, err := q.mayDelete(at, q.GVR, q.Namespace, q.Name); err != nil {
+		return err
+	} else if !ok {
+		return q.refuse("metadata.ownerReferences say when it goes: they are set by those who may delete it")
 	}
-	return out
+	if k := kindOf(q.GVR.GroupResource()); k != nil && k.remove != nil && q.updates() {
+		asDeletion, w := *q, *q.Write
+		w.Verb, asDeletion.Write = "delete", &w
+		err := k.remove(deletionCheck{&asDeletion})
+		q.ending = asDeletion.ending
+		return err
+	}
+	return nil
 }

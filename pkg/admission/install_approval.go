@@ -57,8 +57,6 @@ func (g *Guard) MissingToApprove(ctx context.Context, by user.Info, i *Installat
 // isOfSystem reports whether a release is in a namespace that the system has for itself. The one that an extension gets for itself alone is
 // in the system's workspace, too, and is not one of those.
 func (g *Guard) isOfSystem(i *Installation) bool {
-	if tenantv1beta1.IsSystemNamespace(i.Namespace) {
-		return true
-	}
-	return i.Namespace != kubespherev1alpha1.ExtensionNamespace(i.Plan) && g.Holdings.WorkspaceOf(i.Namespace) == tenantv1beta1.SystemWorkspace
+	return tenantv1beta1.IsSystemNamespace(i.Namespace) ||
+		i.Namespace != kubespherev1alpha1.ExtensionNamespace(i.Plan) && g.Holdings.WorkspaceOf(i.Namespace) == tenantv1beta1.SystemWorkspace
 }

@@ -3,11 +3,14 @@ package admission
 import (
 	"context"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
@@ -156,4 +159,44 @@ func (s tenantSink) Delete(_, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.tenants, tenantKey{s.resource, name})
+}
+
+// workspace checks who becomes the manager of an existing workspace, which gives them its role <workspace>-admin. A new workspace gives
+// nothing away: the user who may create one chooses its manager. A workspace that has that role is not new, whichever of its objects is
+// written; that of the system never is.
+func (q *escalationCheck) workspace() error {
+	if err := q.owners(); err != nil {
+		return err
+	}
+	manager := q.now.manager()
+	if manager == "" || manager == q.old.manager() {
+		return nil
+	}
+	at := authz.BindingScope{Scope: request.Workspace, Workspace: q.Name}
+	admin := authz.RoleRef{Scope: request.Workspace, Name: q.Name + "-admin"}
+	if q.isSystem(at) {
+		return q.mayGive(at, admin, false)
+	}
+	if _, found := q.guard.Holdings.MissingOf(q.By, at, admin); !q.updates() && !found {
+		return nil
+	}
+	manage := []rbacv1.PolicyRule{{
+		Verbs: []string{"create", "update", "delete"}, APIGroups: []string{tenantv1beta1.GroupName}, Resources: []string{q.GVR.Resource},
+	}}
+	if len(q.guard.Holdings.Missing(q.By, authz.BindingScope{}, manage)) == 0 {
+		return nil
+	}
+	return q.mayGive(at, admin, false)
+}
+
+// owners checks the owners of an existing workspace, or of its template: kube-apiserver's garbage collector deletes an object that has
+// lost its owners, even if the writer may not.
+func (q *escalationCheck) owners() error {
+	if !q.updates() || equality.Semantic.DeepEqual(q.now.Metadata.Owners, q.old.Metadata.Owners) {
+		return nil
+	}
+	if ok, err := (held{q}).May(q.ctx, "delete", q.GVR); err != nil || ok {
+		return err
+	}
+	return q.refuse("metadata.ownerReferences say when it goes: they are set by those who may delete any of the " + q.GVR.Resource)
 }

@@ -61,9 +61,9 @@ func (p *components) makeAggregated(ctx context.Context) error {
 	audit.FrontProxied, audit.RealOf, audit.Source = true, aggregated.RealOf(p.resources), nil
 	api := aggregated.New(aggregated.Options{FrontProxy: proxy, Reviewer: reviewer, Resources: p.resources, Namespaces: p.namespacesOf,
 		Authenticated:   func(next http.Handler) http.Handler { return filter.Chain(next, filter.FrontProxied, audit.Begin) },
-		Unauthenticated: filter.LimitHTTP2, Drain: p.drain.started})
+		Unauthenticated: filter.LimitHTTP2, Drain: p.drain.Started})
 	p.aggregated = &aggregation{proxy: proxy, keeper: keeper, handler: filter.Chain(api,
-		filter.Observe(p.requests), filter.Body(p.drain.started, filter.BodyStallTimeout), filter.Recover,
+		filter.Observe(p.requests), filter.Body(p.drain.Started, filter.BodyStallTimeout), filter.Recover,
 		audit.Wrap, filter.Info, filter.Limit(filter.MaxBody, nil))}
 	p.running.Go(func() { keeper.Run(ctx) })
 	p.running.Go(func() { proxy.Run(ctx, p.client.CoreV1().ConfigMaps(frontproxy.Namespace)) })

@@ -1,5 +1,5 @@
-// Package apiserver assembles ks-apiserver: components.go makes its components, chain.go lists the filters of a request, handlers.go has
-// the handlers, server.go the ports.
+// Package apiserver assembles ks-apiserver: server_components.go makes its components, chain.go lists the filters of a request, handlers.go
+// has the handlers, listen_and_serve.go the ports.
 package apiserver
 
 import (

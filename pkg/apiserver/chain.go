@@ -25,7 +25,7 @@ func (p *components) chain(answer http.Handler) http.Handler {
 	fleet, members := memberships{p}, memberships{p}.filters()
 	return filter.Chain(answer,
 		filter.Observe(p.requests),
-		filter.Body(p.drain.started, filter.BodyStallTimeout),
+		filter.Body(p.drain.Started, filter.BodyStallTimeout),
 		filter.Recover,
 		p.auditing().Wrap, // before everything that answers
 		filter.Info,
@@ -41,39 +41,7 @@ func (p *components) chain(answer http.Handler) http.Handler {
 		recordings{p}.refusing().Wrap,
 		members.Fleet(p.may, p.cfg.Multicluster.ClusterName, p.cfg.Multicluster.HostClusterName, "host"),
 		members.Pass,
-		filter.Route(p.kube),
-		p.extensions.Pass,
-		filter.YAML,
 	)
-}
-
-// authenticator lists the authenticators, in the order of the configuration: the first one whose credential a request has decides.
-func (p *components) authenticator() authenticator.Request {
-	by := map[string]authenticator.Request{
-		config.CredentialProxy: p.proxies,
-		config.CredentialToken: &bearer.Authenticator{
-			Prefixed: []bearer.Prefixed{
-				{Prefix: token.APIKeyPrefix, Token: &bearer.APIKeys{Keys: p.accounts.keys}},
-				{Prefix: token.ServiceAccountPrefix, Token: p.accounts.robots},
-				{Prefix: token.ClusterPrefix, Token: p.hub},
-			},
-			Tokens: append([]authenticator.Token{
-				&bearer.AccessTokens{Verifier: p.tokens, Sessions: p.sessions},
-				p.pods,
-				providertoken.New(providertoken.Options{Directory: p.directory, Accounts: p.people, Own: token.IsKey, Now: time.Now}),
-			}, p.legacy...),
-			Origins: p.ours(),
-		},
-		config.CredentialCertificate: p.holders,
-	}
-	all := make([]authenticator.Request, 0, len(by)+2)
-	if p.fromHub != nil {
-		all = append(all, p.fromHub) // on a link nothing else counts
-	}
-	for _, credential := range p.cfg.Authentication.Order {
-		all = append(all, by[credential])
-	}
-	return union.NewFailOnError(append(all, anonymous.Authenticator{})...)
 }
 
 // ours returns the origins of the pages that count as this server's: that of the issuer's address, where the console may be, and those that
@@ -103,4 +71,33 @@ func (p *components) origin() string {
 		return "" // Validate refused it
 	}
 	return u.Scheme + "://" + u.Host
+}
+
+// authenticator lists the authenticators, in the order of the configuration: the first one whose credential a request has decides.
+func (p *components) authenticator() authenticator.Request {
+	by := map[string]authenticator.Request{
+		config.CredentialProxy: p.proxies,
+		config.CredentialToken: &bearer.Authenticator{
+			Prefixed: []bearer.Prefixed{
+				{Prefix: token.APIKeyPrefix, Token: &bearer.APIKeys{Keys: p.accounts.keys}},
+				{Prefix: token.ServiceAccountPrefix, Token: p.accounts.robots},
+				{Prefix: token.ClusterPrefix, Token: p.hub},
+			},
+			Tokens: append([]authenticator.Token{
+				&bearer.AccessTokens{Verifier: p.tokens, Sessions: p.sessions},
+				p.pods,
+				providertoken.New(providertoken.Options{Directory: p.directory, Accounts: p.people, Own: token.IsKey, Now: time.Now}),
+			}, p.legacy...),
+			Origins: p.ours(),
+		},
+		config.CredentialCertificate: p.holders,
+	}
+	all := make([]authenticator.Request, 0, len(by)+2)
+	if p.fromHub != nil {
+		all = append(all, p.fromHub) // on a link nothing else counts
+	}
+	for _, credential := range p.cfg.Authentication.Order {
+		all = append(all, by[credential])
+	}
+	return union.NewFailOnError(append(all, anonymous.Authenticator{})...)
 }

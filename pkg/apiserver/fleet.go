@@ -35,7 +35,7 @@ func (p memberships) make(ctx context.Context) (err error) {
 func (p memberships) options() fleet.Options {
 	c, f, issuer := p.cfg, p.cfg.Fleet, p.cfg.Authentication.Issuer
 	return fleet.Options{Client: p.client, Cluster: p.cluster, Caches: p.store, Changes: store.ChangesOf(p.store), Namespace: namespace,
-		Files: p.files, Drain: p.drain.started,
+		Files: p.files, Drain: p.drain.Started,
 		AllowLoopback: c.Egress.AllowLoopback, Lite: (&lite.Clusters{MemoryBytes: int64(f.LiteMemory), MaxItems: c.Resources.MaxItems}).Serve,
 		SharedSecret: fleet.SharedSecret{Members: f.SharedSecretMembers, Directory: f.SharedSecretDirectory, Issuer: issuer.URL,
 			Own: []byte(issuer.JWTSecret), Serve: proxy.NewSharedSecretMember}, Configz: c.Configz(),
@@ -99,7 +99,7 @@ func (p memberships) owns(path string) bool {
 // joins answers clusters that have not proved who they are yet, and a hub that dials this member.
 func (p memberships) joins() http.Handler {
 	if p.hub != nil {
-		return p.hub.Joins(p.drain.started)
+		return p.hub.Joins(p.drain.Started)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if guest := p.guest.Load(); guest != nil {

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -24,6 +25,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/apiserver/openapi"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
+	"kapis.dev/ks-apiserver/pkg/filter"
 	"kapis.dev/ks-apiserver/pkg/kapis/application"
 	kapiscluster "kapis.dev/ks-apiserver/pkg/kapis/cluster"
 	"kapis.dev/ks-apiserver/pkg/kapis/discovery"
@@ -49,6 +51,7 @@ import (
 	kapisterminal "kapis.dev/ks-apiserver/pkg/kapis/terminal"
 	kapisversion "kapis.dev/ks-apiserver/pkg/kapis/version"
 	"kapis.dev/ks-apiserver/pkg/kapis/workloadtemplate"
+	"kapis.dev/ks-apiserver/pkg/proxy/backend"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/router"
@@ -240,11 +243,31 @@ func (p routes) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.aggregated.before(p.chain(p.answer(container, documents, kinds))), nil
+	return p.aggregated.before(p.chain(answer(p.kube, p.extensions, p.own(container, documents, kinds)))), nil
 }
 
-// answer returns the handler at the end of the chain: the routes, and the few handlers that are no routes.
-func (p routes) answer(container *restful.Container, documents, kinds http.Handler) http.Handler {
+// answer returns the handler at the end of the chain. It leads a request to who answers it: kube-apiserver, an extension, or this server.
+func answer(kube http.Handler, extensions *backend.Handler, own http.Handler) http.Handler {
+	inYAML := filter.YAML(own)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info := request.InfoFrom(r.Context())
+		switch {
+		case info == nil:
+			web.WriteError(w, r, errors.New("the chain lacks filter.Info"))
+		case info.IsKubernetes:
+			kube.ServeHTTP(w, r)
+		case extensions.Takes(info):
+			extensions.ServeHTTP(w, r)
+		case filter.WantsYAML(r):
+			inYAML.ServeHTTP(w, r)
+		default:
+			own.ServeHTTP(w, r)
+		}
+	})
+}
+
+// own returns the handler of this server's own answers: the routes, and the few handlers that are no routes.
+func (p routes) own(container *restful.Container, documents, kinds http.Handler) http.Handler {
 	healthy := health.Handler{Checks: readiness(p).checks}
 	metrics := promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{})
 	joins := memberships(p).joins()
@@ -266,7 +289,7 @@ func (p routes) answer(container *restful.Container, documents, kinds http.Handl
 			metrics.ServeHTTP(w, r)
 		case strings.HasPrefix(path, "/openapi/"):
 			documents.ServeHTTP(w, r)
-		case isHealth(path):
+		case health.IsPath(path):
 			healthy.ServeHTTP(w, r)
 		case memberships(p).owns(path):
 			joins.ServeHTTP(w, r)

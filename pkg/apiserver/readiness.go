@@ -20,7 +20,7 @@ type readiness struct{ *components }
 // checks returns the lines of /readyz. Only what every request needs is vital.
 func (p readiness) checks() []health.Check {
 	all := []health.Check{
-		{Name: "shutdown", Vital: true, Fault: p.drain.fault}, {Name: "login", Vital: true, Fault: p.secretsKnown},
+		{Name: "shutdown", Vital: true, Fault: p.drain.Fault}, {Name: "login", Vital: true, Fault: p.secretsKnown},
 		{Name: "oauth-clients", Fault: p.clientsFault}, {Name: "identity-providers", Fault: p.providersFault},
 		{Name: "settings", Fault: p.settings.Synced}, {Name: "discovery", Fault: p.store.Catalog().Err},
 	}
@@ -76,4 +76,31 @@ func (p readiness) providersFault() error {
 		return nil
 	}
 	return errors.New(strings.Join(wrong, "; "))
+}
+
+// rolesKnown returns nil once every kind of role and binding is known. It does not wait for a kind that the cluster does not have.
+func (p *components) rolesKnown() error {
+	for _, f := range p.feeds {
+		if err := f.synced(); f.roles && err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// secretsKnown returns nil once the Secrets of OAuth clients and of identity providers are read.
+func (p *components) secretsKnown() error {
+	if !p.clients.Synced() || !p.directory.Synced() {
+		return errors.New("the Secrets of OAuth clients and identity providers are not read yet")
+	}
+	return nil
+}
+
+func (p *components) identityKnown() error {
+	for _, f := range p.feeds {
+		if err := f.synced(); !f.roles && err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/apiserver/drain"
 	"kapis.dev/ks-apiserver/pkg/authn/anonymous"
 	"kapis.dev/ks-apiserver/pkg/authn/bearer"
 	"kapis.dev/ks-apiserver/pkg/authn/requestheader"
@@ -43,7 +44,7 @@ func road(tb testing.TB) (http.Handler, string) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &components{cfg: config.Default(), metrics: prometheus.NewRegistry(), proxies: &requestheader.Authenticator{}, drain: newDrain()}
+	p := &components{cfg: config.Default(), metrics: prometheus.NewRegistry(), proxies: &requestheader.Authenticator{}, drain: drain.New()}
 	if p.requests, err = filter.NewMetrics(p.metrics); err != nil {
 		tb.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func road(tb testing.TB) (http.Handler, string) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return p.chain(routes{p}.answer(container, http.NotFoundHandler(), http.NotFoundHandler())), bearer
+	return p.chain(answer(nil, nil, routes{p}.own(container, http.NotFoundHandler(), http.NotFoundHandler()))), bearer
 }
 
 func someServices() []*restful.WebService {
@@ -183,11 +184,28 @@ func TestTheMainLineOfARequest(t *testing.T) {
 	w := &stackRecorder{discard: discard{header: http.Header{}}}
 	h.ServeHTTP(w, roadRequest(t, bearer, "/kapis/road.example/v1/pods?limit=10&page=1"))
 	want := []string{
-		"filter/observe.go", "web/web.go", "apiserver/handlers.go", "filter/yaml.go", "filter/chain.go", "filter/authorize.go",
-		"filter/authenticate.go", "filter/upgrade.go", "filter/request_body.go",
+		"filter/observe.go", "web/write_response.go", "apiserver/handlers.go", "filter/authorize.go", "filter/members.go", "filter/authenticate.go",
+		"filter/upgrade.go", "filter/request_body.go", "filter/request_info.go",
 	}
 	if !slices.Equal(w.files, want) {
 		t.Errorf("got the files %q, want %q", w.files, want)
+	}
+}
+
+func TestPathsOfKubernetesGoToKubeAPIServer(t *testing.T) {
+	to := func(name string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Answered-By", name) })
+	}
+	h := filter.Info(answer(to("kube"), nil, to("own")))
+	for path, want := range map[string]string{
+		"/api": "kube", "/apis/apps/v1/deployments": "kube", "/clusters/host/api/v1/pods": "kube",
+		"/kapis/x.io/v1/pods": "own", "/apiserver": "own", "/version": "own",
+	} {
+		w := &discard{header: http.Header{}}
+		h.ServeHTTP(w, roadRequest(t, "", path))
+		if got := w.header.Get("Answered-By"); got != want {
+			t.Errorf("%s went to %q, want %q", path, got, want)
+		}
 	}
 }
 
@@ -199,7 +217,7 @@ func TestHandlersThatAreNoRoutesNeverSeeAPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the documents were reached") })
-	h := routes{p}.answer(container, seen, seen)
+	h := routes{p}.own(container, seen, seen)
 	for _, path := range []string{"/metrics", "/openapi/v2", "/openapi/v3/x", "/healthz", "/livez", "/readyz", "/kapis", "/kapi/v1"} {
 		for claim, d := range map[string]authz.Decision{"refused": {}, "part": authz.AllowPartial(authz.NewPartialList([]string{"a"}, nil), "")} {
 			r := roadRequest(t, "", path)

@@ -12,19 +12,19 @@ import (
 
 // unbounded are the files that read YAML by the parser itself, and why no stranger has written that.
 var unbounded = map[string]string{
-	"api/internal/crdtest/crdtest.go":         "tests read definitions of this repository",
-	"audit/bodyredaction/redact.go":           "a body with an anchor and an alias is left out before",
-	"boundedyaml/boundedyaml.go":              "it has looked before",
-	"cluster/deployment/member_manifest.go":   "objects of this repository",
-	"config/load.go":                          "the program's own configuration",
-	"controller/configsecret/configsecret.go": "Secrets of kubesphere-system, which administrators write",
-	"controller/defaults/defaults.go":         "objects of this repository",
-	"extension/kit/chart.go":                  "a file of who runs the program",
-	"extension/kit/lint.go":                   "a file of who runs the program",
-	"gateway/template.go":                     "a ConfigMap of kubesphere-system, which administrators write",
-	"idp/settings.go":                         "Secrets of kubesphere-system, which administrators write",
-	"oauth/client/client.go":                  "Secrets of kubesphere-system, which administrators write",
-	"setting/config.go":                       "ConfigMaps of kubesphere-system, which administrators write",
+	"api/internal/crdtest/crdtest.go":        "tests read definitions of this repository",
+	"audit/bodyredaction/redact.go":          "a body with an anchor and an alias is left out before",
+	"boundedyaml/boundedyaml.go":             "it has looked before",
+	"cluster/deployment/member_manifest.go":  "objects of this repository",
+	"config/load.go":                         "the program's own configuration",
+	"controller/configsecret/webhook.go":     "Secrets of kubesphere-system, which administrators write",
+	"controller/defaults/default_objects.go": "objects of this repository",
+	"extension/kit/chart.go":                 "a file of who runs the program",
+	"extension/kit/lint.go":                  "a file of who runs the program",
+	"gateway/template.go":                    "a ConfigMap of kubesphere-system, which administrators write",
+	"idp/settings.go":                        "Secrets of kubesphere-system, which administrators write",
+	"oauth/client/client.go":                 "Secrets of kubesphere-system, which administrators write",
+	"setting/config_secret.go":               "ConfigMaps of kubesphere-system, which administrators write",
 }
 
 var reads = regexp.MustCompile(`(^|[^.\w])yaml\.(Unmarshal|UnmarshalStrict|YAMLToJSON|YAMLToJSONStrict)\(`)

@@ -11,6 +11,49 @@ const (
 	FailureNoOpinion = "NoOpinion"
 )
 
+// Authorization is the section authorization.
+type Authorization struct {
+	// Mode stands for Modes of one: RBAC, AlwaysAllow or AlwaysDeny; RBAC. The other two are for tests.
+	Mode string `json:"mode"`
+	// Modes are the authorizers, in the order in which they are asked: RBAC, Webhook, ABAC, AlwaysAllow, AlwaysDeny; the first that
+	// allows or forbids decides. Empty stands for Mode alone.
+	Modes []string `json:"modes,omitempty"`
+	// Webhook is the service that the mode Webhook asks.
+	Webhook AuthorizationWebhook `json:"webhook"`
+	// ABAC are the policies of the mode ABAC.
+	ABAC AuthorizationABAC `json:"abac"`
+}
+
+// AuthorizationABAC is a file of policies, as kube-apiserver reads one.
+type AuthorizationABAC struct {
+	// PolicyFile has one JSON object on each line, of abac.authorization.kubernetes.io/v1beta1; needed with the mode ABAC.
+	PolicyFile string `json:"policyFile"`
+}
+
+// AuthorizationWebhook is a service that answers SubjectAccessReviews, as kube-apiserver asks one.
+type AuthorizationWebhook struct {
+	// KubeconfigFile says where the service is and how to log in there; needed with the mode Webhook.
+	KubeconfigFile string `json:"kubeconfigFile"`
+	// FailurePolicy is what no answer means: Deny forbids, NoOpinion asks the next mode; needed with the mode Webhook, as kube-apiserver
+	// needs it.
+	FailurePolicy string `json:"failurePolicy"`
+	// Timeout bounds one question; 3s. At most 30s.
+	Timeout Duration `json:"timeout"`
+	// AuthorizedTTL and UnauthorizedTTL are how long an answer is valid, 0 for once; 5s, as long as a right of a role may outlive the
+	// role. A right that the service revokes ends that much later.
+	AuthorizedTTL   Duration `json:"authorizedTTL"`
+	UnauthorizedTTL Duration `json:"unauthorizedTTL"`
+}
+
+// The modes of authorization.
+const (
+	ModeRBAC        = "RBAC"
+	ModeWebhook     = "Webhook"
+	ModeABAC        = "ABAC"
+	ModeAlwaysAllow = "AlwaysAllow"
+	ModeAlwaysDeny  = "AlwaysDeny"
+)
+
 // Order returns the authorizers, in the order in which they are asked.
 func (a *Authorization) Order() []string {
 	if len(a.Modes) == 0 {

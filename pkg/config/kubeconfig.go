@@ -18,6 +18,30 @@ const (
 	KubeconfigServiceAccountToken = "service-account-token"
 )
 
+// Kubeconfig is the section kubeconfig: the content of a user's kubeconfig (GET users/{user}/kubeconfig).
+type Kubeconfig struct {
+	// Server is the https URL at which kubectl reaches this server; authentication.issuer.url, where that is one.
+	Server string `json:"server"`
+	// CertificateAuthority is a PEM file of the CAs of Server's certificate; "" for the CAs of the users' machines.
+	CertificateAuthority string `json:"certificateAuthority"`
+	// Client is the OAuth client that the plugin logs in with; kubectl.
+	Client string `json:"client"`
+
+	// AuthMode is exec, oidc-token, webhook-token, client-certificate or service-account-token; exec. With exec a kubeconfig has no credential, the plugin kubectl-ks
+	// logs in to this server. With oidc-token and webhook-token it does too, for requests to kube-apiserver itself, which trusts this
+	// server's ID tokens, or asks it about access tokens. With client-certificate a kubeconfig has a certificate of the user for
+	// kube-apiserver itself, which can't be revoked before it expires. With service-account-token it has a token, also for kube-apiserver
+	// itself, of a service account that may impersonate the user.
+	AuthMode string `json:"authMode"`
+	// CertificateMaxAge is the life of such a certificate; 168h. It is renewed after two thirds of it.
+	CertificateMaxAge Duration `json:"certificateMaxAge"`
+	// TokenMaxAge is the life of such a token; 12h.
+	TokenMaxAge Duration `json:"tokenMaxAge"`
+	// KubernetesServer is the https URL at which users reach kube-apiserver, for all modes but exec; that of this program's own
+	// kubeconfig.
+	KubernetesServer string `json:"kubernetesServer"`
+}
+
 // AtKubeAPIServer reports whether ks-apiserver writes kubeconfigs with which kubectl calls kube-apiserver itself.
 func (k *Kubeconfig) AtKubeAPIServer() bool {
 	return k.AuthMode == KubeconfigOIDCToken || k.AuthMode == KubeconfigWebhookToken || k.AuthMode == KubeconfigServiceAccountToken

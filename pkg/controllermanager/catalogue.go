@@ -17,7 +17,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/config"
 	controllercatalogue "kapis.dev/ks-apiserver/pkg/controller/catalogue"
 	"kapis.dev/ks-apiserver/pkg/controller/extensionversion"
-	"kapis.dev/ks-apiserver/pkg/controller/installplan"
 	"kapis.dev/ks-apiserver/pkg/controller/repository"
 	"kapis.dev/ks-apiserver/pkg/egress"
 	"kapis.dev/ks-apiserver/pkg/helm"
@@ -54,17 +53,6 @@ func catalogue(cfg *config.Config, executor *helm.Executor) []controller {
 			}},
 		{controllercatalogue.CategoryName, catalogueKinds("Category", "Extension"), controllercatalogue.SetupCategories},
 	}
-}
-
-// installs returns the controller of InstallPlans.
-func installs(cfg *config.Config, executor *helm.Executor, from *source.Client, needs []schema.GroupVersionKind) controller {
-	return controller{installplan.Name, needs, func(ctx context.Context, mgr manager.Manager) error {
-		kube, err := kubernetes.NewForConfig(mgr.GetConfig())
-		if err != nil {
-			return err
-		}
-		return installplan.Setup(ctx, mgr, installation(cfg, executor, charts(from, kube)))
-	}}
 }
 
 func chartSource(cfg *config.Config) *source.Client {

@@ -7,9 +7,12 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"kapis.dev/ks-apiserver/pkg/admission"
 	extensionsv1alpha1 "kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/chart/source"
 	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/controller/installplan"
 	"kapis.dev/ks-apiserver/pkg/extension/permission"
@@ -50,4 +53,15 @@ func (w *escalationWebhook) missingToApprove(ctx context.Context, u authenticati
 	return w.guard.MissingToApprove(ctx, writer(u), &admission.Installation{
 		Plan: plan, ClusterRules: bound.Cluster, Namespace: bound.Namespace, Rules: bound.Rules,
 	})
+}
+
+// installs returns the controller of InstallPlans.
+func installs(cfg *config.Config, executor *helm.Executor, from *source.Client, needs []schema.GroupVersionKind) controller {
+	return controller{installplan.Name, needs, func(ctx context.Context, mgr manager.Manager) error {
+		kube, err := kubernetes.NewForConfig(mgr.GetConfig())
+		if err != nil {
+			return err
+		}
+		return installplan.Setup(ctx, mgr, installation(cfg, executor, charts(from, kube)))
+	}}
 }

@@ -128,23 +128,10 @@ func TestClusterKnowsItsNamesOnly(t *testing.T) {
 	}
 }
 
-func TestRouteHandsKubernetesPathsToKube(t *testing.T) {
-	kube := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "kube") })
-	h := Chain(http.HandlerFunc(ok), Info, Route(kube))
-	for path, want := range map[string]string{
-		"/api": "kube", "/apis/apps/v1/deployments": "kube", "/clusters/host/api/v1/pods": "kube",
-		"/kapis/x.io/v1/pods": "ok", "/apiserver": "ok", "/version": "ok",
-	} {
-		if got := serve(h, httptest.NewRequest(http.MethodGet, path, nil)).Body.String(); got != want {
-			t.Errorf("%s went to %q, want %q", path, got, want)
-		}
-	}
-}
-
 func TestFiltersWithoutInfoRefuse(t *testing.T) {
 	never := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request went on that was not parsed") })
 	for name, f := range map[string]Filter{
-		"Cluster": Cluster("host"), "Route": Route(never), "Authorize": Authorize(namedOnly),
+		"Cluster": Cluster("host"), "Authorize": Authorize(namedOnly),
 		"Authentication": Authentication{Authenticator: tokens}.Wrap,
 	} {
 		if w := serve(f(never), httptest.NewRequest(http.MethodGet, "/api", nil)); w.Code != http.StatusInternalServerError {

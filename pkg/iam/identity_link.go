@@ -1,10 +1,8 @@
 package iam
 
 import (
-	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/klog/v2"
 
@@ -46,13 +44,6 @@ func (u *UserIndex) ByLink(l Link) (user *User, shared bool) {
 	return nil, true
 }
 
-// EmailTaken reports whether a user has the e-mail, in any case.
-func (u *UserIndex) EmailTaken(email string) bool {
-	u.mu.RLock()
-	defer u.mu.RUnlock()
-	return len(u.byEmail[emailKey(email)]) > 0
-}
-
 // link and unlink maintain the index of links. The lock is held.
 func (u *UserIndex) link(next *User) {
 	for _, l := range next.Links {
@@ -72,42 +63,5 @@ func (u *UserIndex) unlink(old *User) {
 			continue
 		}
 		u.byLink[l] = rest
-	}
-}
-
-// seen wakes the callers of Await that wait for a change of the user. The lock is held.
-func (u *UserIndex) seen(name string) {
-	if ch, ok := u.awaited[name]; ok {
-		close(ch)
-		delete(u.awaited, name)
-	}
-}
-
-// Await waits until told returns true for the user's state as the feed brings it (nil for no user), but no longer than most.
-func (u *UserIndex) Await(ctx context.Context, name string, most time.Duration, told func(*User) bool) {
-	ctx, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-	for {
-		u.mu.Lock()
-		if told(u.byName[name]) {
-			u.mu.Unlock()
-			return
-		}
-		ch := u.awaited[name]
-		if ch == nil {
-			ch = make(chan struct{})
-			u.awaited[name] = ch
-		}
-		u.mu.Unlock()
-		select {
-		case <-ch:
-		case <-ctx.Done():
-			u.mu.Lock()
-			if u.awaited[name] == ch {
-				delete(u.awaited, name) // other callers go on when their own time is up
-			}
-			u.mu.Unlock()
-			return
-		}
 	}
 }

@@ -2,6 +2,7 @@ package iam
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -176,3 +177,47 @@ func (u *UserIndex) dropEmail(old *User) {
 }
 
 func emailKey(s string) string { return strings.ToLower(strings.TrimSpace(s)) }
+
+// EmailTaken reports whether a user has the e-mail, in any case.
+func (u *UserIndex) EmailTaken(email string) bool {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	return len(u.byEmail[emailKey(email)]) > 0
+}
+
+// seen wakes the callers of Await that wait for a change of the user. The lock is held.
+func (u *UserIndex) seen(name string) {
+	if ch, ok := u.awaited[name]; ok {
+		close(ch)
+		delete(u.awaited, name)
+	}
+}
+
+// Await waits until told returns true for the user's state as the feed brings it (nil for no user), but no longer than most.
+func (u *UserIndex) Await(ctx context.Context, name string, most time.Duration, told func(*User) bool) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for {
+		u.mu.Lock()
+		if told(u.byName[name]) {
+			u.mu.Unlock()
+			return
+		}
+		ch := u.awaited[name]
+		if ch == nil {
+			ch = make(chan struct{})
+			u.awaited[name] = ch
+		}
+		u.mu.Unlock()
+		select {
+		case <-ch:
+		case <-ctx.Done():
+			u.mu.Lock()
+			if u.awaited[name] == ch {
+				delete(u.awaited, name) // other callers go on when their own time is up
+			}
+			u.mu.Unlock()
+			return
+		}
+	}
+}

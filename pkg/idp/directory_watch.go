@@ -3,7 +3,6 @@ package idp
 import (
 	"context"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,13 +15,6 @@ import (
 const (
 	secretSelector = "config.kubesphere.io/type=identityprovider"
 	secretKey      = "configuration.yaml"
-)
-
-// How often, how long and how many at a time providers are checked.
-const (
-	checkEvery    = time.Minute
-	checkTimeout  = 20 * time.Second
-	checkParallel = 4
 )
 
 // Run watches the Secrets, and checks every minute whether the providers answer, until ctx ends.
@@ -73,39 +65,4 @@ func (d *Directory) close() {
 	for _, def := range d.found {
 		discard(def, nil)
 	}
-}
-
-// watchReach checks whether the providers answer: new ones at once, and all of them every minute.
-func (d *Directory) watchReach(ctx context.Context) {
-	tick := time.NewTicker(checkEvery)
-	defer tick.Stop()
-	for {
-		all := false
-		select {
-		case <-ctx.Done():
-			return
-		case <-d.wake:
-		case <-tick.C:
-			all = true
-		}
-		d.checkAll(ctx, all)
-	}
-}
-
-// checkAll checks the providers that were never checked, or all that are in use.
-func (d *Directory) checkAll(ctx context.Context, all bool) {
-	var group sync.WaitGroup
-	slots := make(chan struct{}, checkParallel)
-	for _, e := range d.Entries() {
-		def := d.current().by[e.Name]
-		if !e.Usable() || def == nil || !all && !def.reach.checked().IsZero() {
-			continue
-		}
-		slots <- struct{}{}
-		group.Go(func() {
-			defer func() { <-slots }()
-			_ = d.check(ctx, def) // the status has the error
-		})
-	}
-	group.Wait()
 }

@@ -1,10 +1,6 @@
 package idp
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,72 +45,4 @@ func (d *Directory) Status(name string) *Status {
 			LastTransitionTime: metav1.NewTime(def.created)})
 	}
 	return &Status{Entry: def.entry, Source: def.source, Checked: def.reach.checked(), Conditions: conditions}
-}
-
-// Check checks now whether a provider answers and its configuration is right. Its error says what to change.
-func (d *Directory) Check(ctx context.Context, name string) error {
-	def := d.current().by[name]
-	switch {
-	case def == nil:
-		return fmt.Errorf("there is no identity provider %q", name)
-	case def.entry.Fault != nil:
-		return def.entry.Fault
-	}
-	return d.check(ctx, def)
-}
-
-func (d *Directory) check(ctx context.Context, def *definition) error {
-	limited, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	err := def.entry.Provider.Check(limited)
-	if ctx.Err() != nil { // the caller is gone: that says nothing about the provider
-		return err
-	}
-	now := time.Now
-	if d.options.Now != nil {
-		now = d.options.Now
-	}
-	def.reach.note(err, now())
-	return err
-}
-
-// reach is the result of the checks of a provider. It stays with the provider when the display name changes.
-type reach struct {
-	mu          sync.Mutex
-	at, changed time.Time
-	err         error
-}
-
-func (r *reach) note(err error, now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.at.IsZero() || (err == nil) != (r.err == nil) {
-		r.changed = now
-	}
-	r.at, r.err = now, err
-}
-
-func (r *reach) checked() time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.at
-}
-
-func (r *reach) condition(e *Entry) metav1.Condition {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	c := metav1.Condition{Type: ConditionReachable, Status: metav1.ConditionUnknown, Reason: "NotChecked",
-		LastTransitionTime: metav1.NewTime(r.changed)}
-	switch {
-	case !e.Usable():
-		c.Reason = "NotInUse"
-	case r.at.IsZero():
-	case r.err == nil:
-		c.Status, c.Reason = metav1.ConditionTrue, "Answers"
-	case errors.Is(r.err, ErrUnavailable):
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "Unavailable", r.err.Error()
-	default:
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "Refused", r.err.Error()
-	}
-	return c
 }

@@ -2,14 +2,10 @@
 package request
 
 import (
-	"context"
 	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/authentication/user"
-
-	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
 // Info is what a request asks for. Parse makes it, and it is immutable afterwards.
@@ -111,88 +107,4 @@ func (i *Info) InWorkspace(name string) Info {
 func (i *Info) within(place string) string {
 	n := strings.LastIndexByte(i.Path, '/') + 1
 	return i.Path[:n] + place + "/" + i.Path[n:]
-}
-
-// InfoKey is the context key of the *Info.
-type InfoKey struct{}
-
-// WithInfo returns a context that carries i.
-func WithInfo(ctx context.Context, i *Info) context.Context {
-	return context.WithValue(ctx, InfoKey{}, i)
-}
-
-// InfoFrom returns the Info of the request of ctx, or nil outside of a request.
-func InfoFrom(ctx context.Context) *Info {
-	i, _ := ctx.Value(InfoKey{}).(*Info)
-	return i
-}
-
-// UserKey is the context key of the user.Info.
-type UserKey struct{}
-
-// WithUser returns a context that carries the caller.
-func WithUser(ctx context.Context, u user.Info) context.Context {
-	return context.WithValue(ctx, UserKey{}, u)
-}
-
-// UserFrom returns the caller, or nil before authentication.
-func UserFrom(ctx context.Context) user.Info {
-	u, _ := ctx.Value(UserKey{}).(user.Info)
-	return u
-}
-
-// SourceKey is the context key of the address that the request comes from, as a string.
-type SourceKey struct{}
-
-// SourceFrom returns the address that the request of ctx comes from, as trusted proxies report it, or "" if it is not known.
-func SourceFrom(ctx context.Context) string {
-	s, _ := ctx.Value(SourceKey{}).(string)
-	return s
-}
-
-// BearerTokenKey is the context key of the bearer token that the request came with, as a string.
-type BearerTokenKey struct{}
-
-// BearerTokenFrom returns the bearer token that the request of ctx came with in Authorization; "" where it had none, or was not
-// authenticated. It is passed on to nobody but who may be the caller.
-func BearerTokenFrom(ctx context.Context) string {
-	s, _ := ctx.Value(BearerTokenKey{}).(string)
-	return s
-}
-
-// Scope is the scope of bindings that can allow a request.
-type Scope uint8
-
-// The scopes, from the widest to the narrowest.
-const (
-	Global Scope = iota
-	Cluster
-	Workspace
-	Namespace
-)
-
-// Label returns a scope as the label iamv1beta1.LabelScope and the names of synthetic groups have it.
-func (s Scope) Label() string {
-	switch s {
-	case Global:
-		return iamv1beta1.ScopeGlobal
-	case Cluster:
-		return iamv1beta1.ScopeCluster
-	case Workspace:
-		return iamv1beta1.ScopeWorkspace
-	}
-	return iamv1beta1.ScopeNamespace
-}
-
-// RoleKind returns the kind of the roles of a scope; that of their bindings ends in Binding.
-func (s Scope) RoleKind() string {
-	switch s {
-	case Global:
-		return iamv1beta1.KindGlobalRole
-	case Cluster:
-		return iamv1beta1.KindClusterRole
-	case Workspace:
-		return iamv1beta1.KindWorkspaceRole
-	}
-	return iamv1beta1.KindRole
 }

@@ -414,38 +414,3 @@ func (s *Store) stopIdleEveryMinute() {
 func (s *Store) DataByNamespace(gvr schema.GroupVersionResource) bool {
 	return len(s.options.Schemas[gvr.GroupResource()].CutClusterWide) > 0
 }
-
-// SnapshotAt is Snapshot at or after a resource version, which the caller knows from a write or an older answer. It waits up
-// to VersionWait; the error is then a 504. The version must be one of the kind: changes of other kinds are not seen here
-// before the next bookmark.
-func (s *Store) SnapshotAt(ctx context.Context, gvr schema.GroupVersionResource, version string) (*index.Snapshot, error) {
-	if version == "" {
-		return s.Snapshot(ctx, gvr)
-	}
-	return s.snapshotOnce(ctx, gvr, at(version))
-}
-
-// snapshotOnce returns the first snapshot of a kind that reaches a goal.
-func (s *Store) snapshotOnce(ctx context.Context, gvr schema.GroupVersionResource, g goal) (*index.Snapshot, error) {
-	snap, err := s.Snapshot(ctx, gvr)
-	if err != nil || g.reached(snap) {
-		return snap, err
-	}
-	w, err := s.Watch(ctx, gvr)
-	if err != nil {
-		return nil, err
-	}
-	defer w.Close()
-	return s.reach(ctx, w, g)
-}
-
-// goal is a state to wait for; what is its name in errors.
-type goal struct {
-	what    string
-	reached func(*index.Snapshot) bool
-}
-
-// at is the goal to reach a version.
-func at(version string) goal {
-	return goal{fmt.Sprintf("resource version %q", version), func(snap *index.Snapshot) bool { return snap.Reaches(version) }}
-}

@@ -9,6 +9,7 @@ import (
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/apiserver/fleetlist"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -75,4 +76,53 @@ func (e entry) reason(ctx context.Context, u user.Info, name string) (string, er
 		}
 	}
 	return "", nil
+}
+
+// Entering returns the authorizer that decides, for requests to members, who may enter the member; all other requests are left to next.
+func (h *Hub) Entering(next authz.Authorizer) authz.Authorizer {
+	if h == nil {
+		return next
+	}
+	return entering{h, next}
+}
+
+// MayList returns a function that reports whether a user may know which clusters there are.
+func (*Hub) MayList(may authz.Authorizer) func(context.Context, user.Info) bool {
+	return func(ctx context.Context, u user.Info) bool {
+		d, err := may.Authorize(ctx, u, &request.Info{Verb: "list", IsResource: true, APIPrefix: "kapis", APIGroup: ClustersKind.Group,
+			APIVersion: ClustersKind.Version, Resource: ClustersKind.Resource, Scope: request.Cluster,
+			Path: "/kapis/" + ClustersKind.GroupVersion().String() + "/" + ClustersKind.Resource})
+		return err == nil && d.Allowed()
+	}
+}
+
+// entering decides who may enter a member.
+type entering struct {
+	hub  *Hub
+	next authz.Authorizer
+}
+
+// Authorize implements authz.Authorizer. It decides who enters a cluster; what they may do there is decided there, by its own roles.
+func (e entering) Authorize(ctx context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
+	lists := fleetlist.Owns(r)
+	if !lists && (r == nil || r.Cluster == "" || e.hub.Members.ByName(r.Cluster) == nil) {
+		return e.next.Authorize(ctx, u, r)
+	}
+	if d, err := authz.RestrictAPIKeys(ctx, u, r); err != nil || d.Denied() {
+		return d, err
+	}
+	if lists {
+		if u == nil || !slices.Contains(u.GetGroups(), user.AllAuthenticated) {
+			return authz.Decision{}, nil
+		}
+		return authz.Allow("asks clusters, each of which decides what they may see there", ""), nil
+	}
+	why, err := e.hub.enter.reason(ctx, u, r.Cluster)
+	if err == nil && why == "" {
+		err = e.hub.Known() // what allows it may not have been read yet
+	}
+	if err != nil || why == "" {
+		return authz.Decision{}, err
+	}
+	return authz.Allow("enters the cluster, which decides what they may do there: "+why, ""), nil
 }

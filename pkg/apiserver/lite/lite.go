@@ -33,6 +33,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/kapis/resources"
 	kapisversion "kapis.dev/ks-apiserver/pkg/kapis/version"
 	"kapis.dev/ks-apiserver/pkg/proxy"
+	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/router"
 	"kapis.dev/ks-apiserver/pkg/store"
@@ -149,6 +150,10 @@ func newHandler(ctx context.Context, config *rest.Config, t lite.Terms, caches *
 		return nil, err
 	}
 	end := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if info := request.InfoFrom(r.Context()); info != nil && info.IsKubernetes {
+			kube.ServeHTTP(w, r)
+			return
+		}
 		r = router.Canonical(r)
 		switch path := r.URL.Path; {
 		case strings.HasPrefix(path, "/openapi/"):
@@ -169,7 +174,6 @@ func newHandler(ctx context.Context, config *rest.Config, t lite.Terms, caches *
 		filter.Cluster(), // requests for another cluster have no business here
 		missing(t.Name, caches.Catalog()),
 		filter.Authorize(may),
-		filter.Route(kube),
 		filter.YAML,
 	), nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"kapis.dev/ks-apiserver/pkg/authz/rbac/celpattern"
+	"kapis.dev/ks-apiserver/pkg/authz/rbac/regexpcost"
 	"kapis.dev/ks-apiserver/pkg/expression"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
@@ -65,7 +65,7 @@ func (c *conditions) compile(expression string) (cel.Program, error) {
 	if ast.OutputType() != cel.BoolType {
 		return nil, fmt.Errorf("compile the condition: it is a %s, and must be true or false", ast.OutputType())
 	}
-	if err := celpattern.Check(ast); err != nil {
+	if err := regexpcost.Check(ast); err != nil {
 		return nil, fmt.Errorf("compile the condition: %w", err)
 	}
 	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}

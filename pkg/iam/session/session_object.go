@@ -2,9 +2,7 @@ package session
 
 import (
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -101,46 +99,6 @@ func (s *opener) life(l *Login) time.Duration {
 		return min(life.MaxAge, life.Longest())
 	}
 	return life.Longest()
-}
-
-// seal stores the hint and the refresh token of the provider; empty values leave the stored ones.
-func (s *reader) seal(o *v1alpha1.Session, hint, refresh string, now time.Time) error {
-	for _, one := range []struct {
-		value string
-		to    *string
-	}{{hint, &o.Upstream.Hint}, {refresh, &o.Upstream.Refresh}} {
-		if one.value == "" {
-			continue
-		}
-		if len(one.value) > maxUpstream {
-			klog.InfoS("A refresh token or logout hint of an identity provider is too long to be stored: the provider can't be asked again, or"+
-				" not log the user out",
-				"provider", o.Spec.Provider, "bytes", len(one.value), "most", maxUpstream)
-			continue
-		}
-		sealed, err := s.Keys.KeySet().Seal(sealUpstream, []byte(o.Name+"\x00"+one.value), now)
-		if err != nil {
-			return fmt.Errorf("open a session: %w", err)
-		}
-		*one.to = sealed
-	}
-	return nil
-}
-
-// unseal returns what seal stored for the session of that name; "" if it can't be opened.
-func (s *reader) unseal(name, sealed string) string {
-	if sealed == "" {
-		return ""
-	}
-	value, err := s.Keys.KeySet().Open(sealUpstream, sealed, s.Now())
-	if err != nil {
-		return ""
-	}
-	of, secret, _ := strings.Cut(string(value), "\x00")
-	if of != name { // it was copied here from another session
-		return ""
-	}
-	return secret
 }
 
 // boundedGroups returns the groups of a provider that a session keeps: within limits, and none that only the system gives.

@@ -4,19 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"io"
 	"net/http"
 	"runtime"
 	"strconv"
-	"sync"
-	"sync/atomic"
-	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
-	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -88,169 +82,6 @@ func NotModified(w http.ResponseWriter, r *http.Request, tag string) bool {
 // SetHeaders sets the headers that let clients cache an answer.
 func SetHeaders(h http.Header, tag string) {
 	h["Etag"], h["Cache-Control"], h["Vary"] = []string{tag}, cacheControl, vary
-}
-
-// smallAnswer is the longest answer that is always accepted and needs no deadline: the buffers of a connection hold it.
-const smallAnswer = 64 << 10
-
-// largeAnswer is the longest answer that may use the last quarter of the bytes in flight, which is left to smaller ones.
-const largeAnswer = 4 << 20
-
-// inFlight bounds the bytes of answers that are being written (U8).
-type inFlight struct {
-	max, maxOne int64
-	bytes       atomic.Int64
-}
-
-// Reservation is the share of one answer.
-type Reservation struct {
-	limit *inFlight
-	bytes int64
-}
-
-// Add counts more bytes of an answer. The error is a 413 where the answer is too long, and a 429 where too many bytes are
-// being written to others.
-func (f *Reservation) Add(n int64) error {
-	before := f.bytes
-	total := before + n
-	if total > f.limit.maxOne {
-		return tooLong(f.limit.maxOne)
-	}
-	if total < smallAnswer {
-		f.bytes = total
-		return nil
-	}
-	if before < smallAnswer {
-		n = total // it was not counted yet
-	}
-	most := f.limit.max
-	if total > largeAnswer {
-		most -= most / 4
-	}
-	if f.limit.bytes.Add(n) > most {
-		f.limit.bytes.Add(-n)
-		return apierrors.NewTooManyRequests("long answers to others are under way: ask again, or for pages with limit and page", 1)
-	}
-	f.bytes = total
-	return nil
-}
-
-// Release returns all bytes.
-func (f *Reservation) Release() {
-	if f.bytes >= smallAnswer {
-		f.limit.bytes.Add(-f.bytes)
-	}
-	f.bytes = 0
-}
-
-func tooLong(most int64) error {
-	return status.Errorf(http.StatusRequestEntityTooLarge,
-		"the answer is longer than the %d bytes that one may have: ask for pages with limit and page, or for parts with fields", most)
-}
-
-// writeTimeout is how long a client may read nothing of a long answer before its connection is aborted.
-const writeTimeout = 30 * time.Second
-
-// deadlineWriter writes to a client in pieces, each with a deadline, so that a client that reads nothing does not keep its
-// answer in memory forever.
-type deadlineWriter struct {
-	w           http.ResponseWriter
-	control     *http.ResponseController
-	deadlineSet time.Time // when the deadline was set
-}
-
-// newDeadlineWriter returns a writer for an answer of so many bytes, 0 where that is not known.
-func newDeadlineWriter(w http.ResponseWriter, bytes int64) io.Writer {
-	if bytes > 0 && bytes < smallAnswer {
-		return w
-	}
-	return &deadlineWriter{w: w, control: http.NewResponseController(w)}
-}
-
-// Write writes all of b.
-func (p *deadlineWriter) Write(b []byte) (n int, err error) {
-	for len(b) > 0 && err == nil {
-		p.extendDeadline()
-		var m int
-		m, err = p.w.Write(b[:min(len(b), maxWrite)])
-		n, b = n+m, b[m:]
-	}
-	if err != nil {
-		p.deadlineSet = time.Time{} // the connection is of no more use, and its deadline stays
-	}
-	return n, err
-}
-
-// extendDeadline moves the deadline. Connections without deadlines are written without.
-func (p *deadlineWriter) extendDeadline() {
-	if now := time.Now(); now.Sub(p.deadlineSet) > time.Second {
-		p.deadlineSet = now
-		_ = p.control.SetWriteDeadline(now.Add(writeTimeout))
-	}
-}
-
-// clearDeadline removes the deadline: the connection is used again.
-func clearDeadline(w io.Writer) {
-	if p, ok := w.(*deadlineWriter); ok && !p.deadlineSet.IsZero() {
-		_ = p.control.SetWriteDeadline(time.Time{})
-	}
-}
-
-// maxWrite is how much is written at once without a copy, and must be read within writeTimeout: large writes need fewer
-// system calls, and wake up the reader less often.
-const maxWrite = 512 << 10
-
-// ChunkSize is how much is copied and written at once: enough to make a system call cheap, and little enough that the bytes
-// are still in the processor's cache when they are copied.
-const ChunkSize = 64 << 10
-
-// ChunkWriter collects small texts into large writes.
-type ChunkWriter struct {
-	to  io.Writer
-	buf []byte
-	err error
-}
-
-var buffers = sync.Pool{New: func() any { return &ChunkWriter{buf: make([]byte, 0, ChunkSize)} }}
-
-func newChunkWriter(w io.Writer) *ChunkWriter {
-	p := buffers.Get().(*ChunkWriter)
-	p.to, p.buf, p.err = w, p.buf[:0], nil
-	return p
-}
-
-func (p *ChunkWriter) free() {
-	p.to = nil
-	buffers.Put(p)
-}
-
-// WriteText writes a text.
-func (p *ChunkWriter) WriteText(s string) {
-	for len(s) > 0 && p.err == nil {
-		n := copy(p.buf[len(p.buf):cap(p.buf)], s)
-		p.buf, s = p.buf[:len(p.buf)+n], s[n:]
-		if len(p.buf) == cap(p.buf) {
-			p.flush()
-		}
-	}
-}
-
-// WriteBytes writes bytes.
-func (p *ChunkWriter) WriteBytes(b []byte) {
-	for len(b) > 0 && p.err == nil {
-		n := copy(p.buf[len(p.buf):cap(p.buf)], b)
-		p.buf, b = p.buf[:len(p.buf)+n], b[n:]
-		if len(p.buf) == cap(p.buf) {
-			p.flush()
-		}
-	}
-}
-
-func (p *ChunkWriter) flush() {
-	if p.err == nil && len(p.buf) > 0 {
-		_, p.err = p.to.Write(p.buf)
-	}
-	p.buf = p.buf[:0]
 }
 
 // Responses is what all answers share: the limit on their bytes, and the compressors.

@@ -2,7 +2,9 @@ package plan
 
 import (
 	"context"
+	"sort"
 
+	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
@@ -217,4 +219,24 @@ func (p *Plan) Worthwhile(changes uint64, snap *index.Snapshot) bool {
 	}
 	_, n := p.fewest(snap)
 	return changes <= uint64(n) //nolint:gosec // a length
+}
+
+// Find returns how many of the matches are before a position, down from the end.
+func (o *Order) Find(m *Matches, snap *index.Snapshot, at *query.Cursor, down bool) int {
+	// Downwards, what is before is what is above, and a page that begins with the position has the position's own object.
+	beyond := at.After != down
+	var room []byte
+	n := sort.Search(m.Len(), func(i int) bool {
+		c := 0
+		m.Page(i, 1, false, func(ref *index.Ref) {
+			r := snap.Record(ref)
+			room = o.AppendKey(room[:0], r)
+			c = at.Compare(string(room), r.Namespace, r.Name)
+		})
+		return c < 0 || c == 0 && !beyond
+	})
+	if down {
+		return m.Len() - n
+	}
+	return n
 }

@@ -2,21 +2,14 @@ package plan
 
 import (
 	"context"
-	"net/http"
 	"strconv"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kapis.dev/ks-apiserver/pkg/authz"
-	"kapis.dev/ks-apiserver/pkg/expression"
 	"kapis.dev/ks-apiserver/pkg/query"
-	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/redaction"
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
 	"kapis.dev/ks-apiserver/pkg/resource/projection"
-	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
@@ -60,61 +53,6 @@ func (p *Plan) Failed() error {
 		return nil
 	}
 	return p.Fault()
-}
-
-// Scope is the scope of a query. The zero Scope is the whole cluster.
-type Scope struct {
-	// Namespace restricts it to one namespace.
-	Namespace string
-	// Workspace restricts it to objects that carry the workspace's label.
-	Workspace string
-	// Data says that the caller may read the kind itself, in the namespace: objects of kinds whose data is cached by
-	// namespace only (HasData) are then whole. Without it they are without data, as anywhere else.
-	Data bool
-	// CutKeys says that the caller may list all objects of the kind itself: those of HasData are then shown with the keys of their data,
-	// where they are without it.
-	CutKeys bool
-	// Only restricts it to a subset of the kind, nil for all of its objects.
-	Only *Subset
-	// PartialList restricts it to what the caller may see, nil where that is everything.
-	PartialList *authz.PartialList
-	// MayList reports whether the caller may list all objects of another kind, in the whole cluster; nil where they may not.
-	// Only such callers see how many claims a storage class has.
-	MayList func(ctx context.Context, gvr schema.GroupVersionResource) bool
-}
-
-// Subset is the objects of a kind that a route shows as a kind of its own. No query of it tests, counts or shows another object.
-type Subset struct {
-	// Name distinguishes it from all other subsets of the kind: equal names are equal subsets.
-	Name string
-	// Label is what its objects have, by which an index finds them, and Holds reports what they have besides.
-	Label query.Requirement
-	Holds func(*index.Record) bool
-}
-
-// Has reports whether an object is in the subset; all are in nil.
-func (s *Subset) Has(r *index.Record) bool {
-	return s == nil || s.Label.Match(r.Labels.Get(s.Label.Key)) && s.Holds(r)
-}
-
-// name returns its name, empty for nil.
-func (s *Subset) name() string {
-	if s == nil {
-		return ""
-	}
-	return s.Name
-}
-
-// CheckScope returns why a kind can't be queried in a scope, or nil.
-func CheckScope(k *store.Kind, scope Scope) error {
-	gr := k.GVR.GroupResource()
-	if scope.Namespace != "" && !k.Namespaced {
-		return status.About(gr, "", status.Errorf(http.StatusNotFound, "%s are not in namespaces", gr))
-	}
-	if !k.Cacheable() {
-		return apierrors.NewMethodNotSupported(gr, "list")
-	}
-	return nil
 }
 
 // Builder builds the plan of a query. The plan function of a kind may add to it.
@@ -284,97 +222,7 @@ func (b *Builder) Projected(object redaction.Shown) string {
 	return string(b.Projection.Append(nil, object.String()))
 }
 
-// Planner builds plans. It knows the kinds with fields of their own, and caches what plans read of other kinds.
-type Planner struct {
-	store  *store.Store
-	kinds  map[schema.GroupResource]*Kind
-	params map[*Kind][]string // what Kind.filterParams returns
-
-	Memo        memo
-	outsiders   outsiders
-	expressions expression.Compiler
-}
-
-// New returns a planner for the kinds of a store.
-func New(s *store.Store, kinds map[schema.GroupResource]*Kind) *Planner {
-	params := map[*Kind][]string{&metadataOnly: metadataOnly.filterParams()}
-	for _, k := range kinds {
-		params[k] = k.filterParams()
-	}
-	return &Planner{store: s, kinds: kinds, params: params}
-}
-
-// metadataOnly is the Kind of any other kind.
-var metadataOnly Kind
-
-// KindOf returns what a kind has beyond metadata.
-func (p *Planner) KindOf(gvr schema.GroupVersionResource) *Kind {
-	if k := p.kinds[gvr.GroupResource()]; k != nil {
-		return k
-	}
-	return &metadataOnly
-}
-
-// FilterParams returns the names of the kind's own filters.
-func (p *Planner) FilterParams(k *store.Kind) []string { return p.filterParams(p.KindOf(k.GVR)) }
-
-func (p *Planner) filterParams(own *Kind) []string {
-	if params, ok := p.params[own]; ok {
-		return params
-	}
-	return own.filterParams()
-}
-
-// Plan returns the plan of a query for the objects of a kind in a scope.
-func (p *Planner) Plan(ctx context.Context, k *store.Kind, scope Scope, q *query.Query) (*Builder, error) {
-	b := &Builder{Ctx: ctx, Planner: p, Kind: k, Own: p.KindOf(k.GVR), Scope: scope, Query: q}
-	if len(q.Project) > 0 {
-		b.Projection = projection.New(q.Project)
-	}
-	if err := b.build(); err != nil {
-		return nil, err
-	}
-	return b, nil
-}
-
-// HasData reports whether objects of a kind are whole in the scope of a namespace only, and there for callers who may read
-// the kind itself: for such a kind the caller must set Scope.Data.
-func (p *Planner) HasData(k *store.Kind) bool { return p.store.DataByNamespace(k.GVR) }
-
-// WithData reports whether a query sees the data of a kind that has it by namespace only.
-func (p *Planner) WithData(k *store.Kind, scope Scope) bool {
-	return scope.Data && scope.Namespace != "" && p.HasData(k)
-}
-
 // Which cache answers a query is decided here, and nowhere else.
-
-// Snapshot returns the snapshot for a query in a scope: one that has reached version, or the newest where that is empty.
-// Refs and positions of a snapshot with data are not those of the kind's.
-func (p *Planner) Snapshot(ctx context.Context, k *store.Kind, scope Scope, version string) (*index.Snapshot, error) {
-	if p.WithData(k, scope) {
-		return p.store.SnapshotInAt(ctx, k.GVR, scope.Namespace, version)
-	}
-	return p.store.SnapshotAt(ctx, k.GVR, version)
-}
-
-// Watch returns a watch of the snapshots that Snapshot returns.
-func (p *Planner) Watch(ctx context.Context, k *store.Kind, scope Scope) (*store.Watch, error) {
-	if p.WithData(k, scope) {
-		return p.store.WatchIn(ctx, k.GVR, scope.Namespace)
-	}
-	return p.store.Watch(ctx, k.GVR)
-}
-
-// Cuts returns the fields to leave out of objects of a kind that are read from kube-apiserver for an answer in a scope.
-func (p *Planner) Cuts(k *store.Kind, scope Scope) []rawjson.Cut {
-	own := p.KindOf(k.GVR)
-	cuts := []rawjson.Cut{own.Cut}
-	if len(own.CutClusterWide) > 0 && !p.WithData(k, scope) {
-		// kubectl apply repeats the data in its annotation, and also what is given as stringData.
-		cuts = append(cuts, own.CutClusterWide, rawjson.Cuts([]string{"metadata", "annotations", corev1.LastAppliedConfigAnnotation}))
-	}
-	return cuts
-}
 
 // Stale reports whether a namespace was recorded since the plan was built, so that it must be built again.
 func (b *Builder) Stale() bool {

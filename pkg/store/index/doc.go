@@ -3,10 +3,10 @@
 //	Decoder      decoder.go, record.go      JSON -> Record and Ref
 //	Collection   collection.go, bulk_load.go   the writer's side, under one lock
 //	     |    table    id -> Record         table.go     chunks of 128, copied before they change
-//	     |    trees    (Term, order) -> Ref tree.go      by creation, by name, by a time of the kind
+//	     |    trees    (Term, order) -> Ref tree_range.go      by creation, by name, by a time of the kind
 //	     |    history  position -> Change   history.go   the last changes
 //	Snapshot     snapshot.go                after one atomic pointer
-//	     |    ranges, bit sets, texts       tree.go, bitset.go, text_search.go, trigram_index.go
+//	     |    ranges, bit sets, texts       tree_range.go, bitset.go, text_search.go, trigram_index.go
 //
 // An object is stored once: as the bytes that are answered. Nothing is decoded into Go types; package rawjson finds values
 // in the bytes, and the texts of a Record are substrings of its JSON where that is possible.

@@ -1,7 +1,6 @@
 package v1alpha1
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -165,57 +164,6 @@ type Connection struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535
 	KubeSphereAPIServerPort uint16 `json:"kubesphereAPIServerPort,omitempty"`
-}
-
-// The conditions of a Cluster.
-const (
-	// ClusterInitialized: the member was seen and taken in.
-	ClusterInitialized ClusterConditionType = "Initialized"
-	// ClusterAgentAvailable: the agent of a proxied member is connected.
-	ClusterAgentAvailable ClusterConditionType = "AgentAvailable"
-	// ClusterKSCoreReady: the software in the member runs.
-	ClusterKSCoreReady ClusterConditionType = "KSCoreReady"
-	// ClusterReady: requests can be sent to it.
-	ClusterReady ClusterConditionType = "Ready"
-	// ClusterSchedulable: things can be placed in it.
-	ClusterSchedulable ClusterConditionType = "Schedulable"
-	// ClusterSynced: it has all that its hub keeps there.
-	ClusterSynced ClusterConditionType = "Synced"
-	// ClusterVersionSupported: its hub works with its release.
-	ClusterVersionSupported ClusterConditionType = "VersionSupported"
-	// ClusterSharedSecret: requests go there with tokens that are signed by a secret which it shares with its hub.
-	ClusterSharedSecret ClusterConditionType = "SharedSecret"
-	// ClusterKubeConfigCertExpiresInSevenDays: its kubeconfig wants renewal.
-	ClusterKubeConfigCertExpiresInSevenDays ClusterConditionType = "KubeConfigCertExpiresInSevenDays"
-)
-
-// ClusterConditionType names a condition of a Cluster.
-//
-// +kubebuilder:validation:MinLength=1
-// +kubebuilder:validation:MaxLength=316
-type ClusterConditionType string
-
-// ClusterCondition is one thing that is known of a cluster.
-type ClusterCondition struct {
-	// Type is what is known about.
-	// +required
-	Type ClusterConditionType `json:"type"`
-	// Status is True, False or Unknown.
-	// +required
-	// +kubebuilder:validation:Enum="True";"False";Unknown
-	Status corev1.ConditionStatus `json:"status"`
-	// LastUpdateTime is when it was last looked at.
-	// +optional
-	LastUpdateTime metav1.Time `json:"lastUpdateTime,omitzero"`
-	// LastTransitionTime is when it last changed.
-	// +optional
-	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
-	// Reason is one word.
-	// +optional
-	Reason string `json:"reason,omitempty"`
-	// Message is for people.
-	// +optional
-	Message string `json:"message,omitempty"`
 }
 
 // ClusterStatus is what is known of a cluster.

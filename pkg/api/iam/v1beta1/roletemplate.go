@@ -3,7 +3,6 @@ package v1beta1
 import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Labels of a RoleTemplate, and of the categories and built-in roles that go with it.
@@ -78,71 +77,4 @@ type RoleTemplateList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []RoleTemplate `json:"items"`
-}
-
-// Category is a heading that pages show role templates under.
-//
-// +kubebuilder:object:root=true
-// +kubebuilder:storageversion
-// +kubebuilder:resource:scope=Cluster
-// +kubebuilder:printcolumn:name="Scope",type=string,JSONPath=`.metadata.labels.iam\.kubesphere\.io/scope`
-// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-type Category struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-
-	// Spec is the heading.
-	// +optional
-	Spec CategorySpec `json:"spec,omitempty"`
-}
-
-// CategorySpec is a heading by language.
-type CategorySpec struct {
-	// DisplayName is the name by language ("en", "zh").
-	// +optional
-	DisplayName map[string]string `json:"displayName,omitempty"`
-	// Description is the description by language.
-	// +optional
-	Description map[string]string `json:"description,omitempty"`
-	// Icon is the name or address of a picture.
-	// +optional
-	Icon string `json:"icon,omitempty"`
-}
-
-// CategoryList is a list of Categories.
-//
-// +kubebuilder:object:root=true
-type CategoryList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []Category `json:"items"`
-}
-
-// BuiltinRole is the pattern of a role that every workspace or namespace gets.
-//
-// +kubebuilder:object:root=true
-// +kubebuilder:storageversion
-// +kubebuilder:resource:scope=Cluster
-// +kubebuilder:printcolumn:name="Scope",type=string,JSONPath=`.metadata.labels.iam\.kubesphere\.io/scope`
-// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-type BuiltinRole struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-
-	// TargetSelector finds the workspaces or namespaces that get the role. Empty finds all.
-	// +optional
-	TargetSelector metav1.LabelSelector `json:"targetSelector,omitempty"`
-	// Role is a WorkspaceRole or a Role, as it is to be made.
-	// +optional
-	// +kubebuilder:pruning:PreserveUnknownFields
-	Role runtime.RawExtension `json:"role,omitempty"`
-}
-
-// BuiltinRoleList is a list of BuiltinRoles.
-//
-// +kubebuilder:object:root=true
-type BuiltinRoleList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []BuiltinRole `json:"items"`
 }

@@ -10,7 +10,6 @@ import (
 
 	restful "github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -296,42 +295,6 @@ func (h *Handler) planRole(ctx context.Context, name, role string, query url.Val
 		return nil, err
 	}
 	return c, h.Bindings.Check(ctx, c)
-}
-
-// deleteUser deletes another user.
-func (h *Handler) deleteUser(r *restful.Request) (any, error) {
-	e, err := h.edit(r)
-	if err != nil {
-		return nil, err
-	}
-	options, err := web.ReadDeleteOptions(r.Request)
-	if err != nil {
-		return nil, err
-	}
-	ctx := r.Request.Context()
-	old, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": e.user.Name}, "spec": map[string]any{"groups": e.user.Groups}})
-	if err != nil {
-		return nil, fmt.Errorf("delete a user: %w", err)
-	}
-	checked, err := h.Target.CheckWrite(ctx, "delete", e.user.Name, nil, old)
-	if err != nil {
-		return nil, err
-	}
-	if options.Preconditions == nil {
-		options.Preconditions = metav1.NewUIDPreconditions(e.user.UID)
-	}
-	order, err := caller.Deletion(usersPath+"/"+e.user.Name, *options, nil)
-	if err != nil {
-		return nil, err
-	}
-	order.Implied = true
-	if _, err := h.AsCaller.Do(ctx, order); err != nil {
-		return nil, err
-	}
-	if len(options.DryRun) == 0 {
-		checked.Made()
-	}
-	return wire.Success(), nil
 }
 
 // shown returns a User as answers show it: with the role just given, without the password.

@@ -1,0 +1,36 @@
+package filter
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/web"
+)
+
+// isFleetList reports whether a path is one of lists over all clusters, or of a search. Others below /fleet are those by which clusters
+// join.
+func isFleetList(path string) bool {
+	return path == "/fleet/search" || strings.HasPrefix(path, "/fleet/kapis/") || strings.HasPrefix(path, "/fleet/kapi/")
+}
+
+// nested begins a request that the handler of another one makes for the same caller, with the same credentials. It is parsed by itself,
+// has a record of its own, and nothing of the decision on the other.
+func nested(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		outer, found := r.Context().Value(recordKey{}).(*record)
+		if !found || outer.user == nil {
+			web.WriteError(w, r, errors.New("a request within a request needs one that was authenticated"))
+			return
+		}
+		info, err := request.Parse(r)
+		if err != nil {
+			web.WriteError(w, r, badRequest(err))
+			return
+		}
+		w, r, rec := newRecord(w, r)
+		rec.info, rec.user, rec.credentials, rec.source, rec.asked = info, outer.user, outer.credentials, outer.source, outer.asked
+		next.ServeHTTP(w, r)
+	})
+}
