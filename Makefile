@@ -112,7 +112,7 @@ test-servers: ## install OpenLDAP, Redis, Chromium and Node.js for the tests, wh
 .PHONY: test-e2e
 test-e2e: ## end-to-end tests against the real control plane
 	tools/dev/build.sh $(BIN)
-	$(GO_TEST_RACE) -count=1 -timeout 85m ./tools/e2e/...
+	DEV_GOGC=200 $(GO_TEST_RACE) -count=1 -timeout 85m ./tools/e2e/...
 	cd tools/logins && $(GO_TEST) -count=1 ./clients ./product
 	$(MAKE) test-node
 	@if $(BIN)/dev check-node >/dev/null 2>&1; then cd tools/logins && BIN=$(BIN) $(GO_TEST) -count=1 -run '^TestAPageHas' ./product -real-node; fi
@@ -168,7 +168,7 @@ generate: ## deepcopy functions and CRDs from pkg/api
 
 .PHONY: bench
 bench: $(BIN)/bench ## measure the real binary next to its yardsticks (BENCH_PODS=10000,100000), and write docs/benchmarks.md; BENCH_ONLY=access, login, audit, terminal, extensions, fleet: docs/benchmarks-access.md, ...
-	$(BIN)/bench --bin $(BIN) --markdown docs/benchmarks$(if $(BENCH_ONLY),-$(BENCH_ONLY)).md $(if $(KUBECONFIG),--kubeconfig $(KUBECONFIG))
+	DEV_GOGC=100 $(BIN)/bench --bin $(BIN) --markdown docs/benchmarks$(if $(BENCH_ONLY),-$(BENCH_ONLY)).md $(if $(KUBECONFIG),--kubeconfig $(KUBECONFIG))
 
 .PHONY: soak
 soak: $(BIN)/bench ## load the real binary for SOAK_TIME=10m, then one with -race, look for errors, growth and races, and write docs/soak.md

@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -59,8 +60,9 @@ func (i instance) component(name string, flags []string, ready func(context.Cont
 // environment is short: no proxy settings, no credentials, and no home with configuration of the user, since commands in simulated
 // containers see it too.
 func (i instance) environment() []string {
-	// A laptop has little memory: more garbage collection makes the heaps of these components a third smaller.
-	env := []string{i.mark(), "HOME=" + i.pods(), "GOGC=50"}
+	// A laptop has little memory: more garbage collection makes the heaps of these components a third smaller. Tests, which start many control
+	// planes where there is more, ask for less of it.
+	env := []string{i.mark(), "HOME=" + i.pods(), "GOGC=" + cmp.Or(os.Getenv("DEV_GOGC"), "50")}
 	for _, name := range []string{"PATH", "TMPDIR", "TZ", "LANG"} {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)

@@ -197,6 +197,15 @@ func TestComponentsSeeNoSecretsOfTheUser(t *testing.T) {
 	}
 }
 
+func TestGarbageIsCollectedMoreOftenUnlessOneSaysSo(t *testing.T) {
+	for _, c := range []struct{ said, want string }{{"", "GOGC=50"}, {"200", "GOGC=200"}} {
+		t.Setenv("DEV_GOGC", c.said)
+		if env := (instance{layout: testLayout(t)}).component("etcd", nil, nil).Command().Env; !slices.Contains(env, c.want) {
+			t.Errorf("DEV_GOGC=%s: the environment is %q, want %s in it", c.said, env, c.want)
+		}
+	}
+}
+
 func TestKwokConfigurationHoldsTheStages(t *testing.T) {
 	config, err := instance{layout: testLayout(t)}.kwokConfig()
 	if err != nil {
