@@ -173,7 +173,7 @@ func (d *deployment) isThere() {
 	})
 	d.eventually("kube-apiserver asks the webhooks", func() error {
 		code, text := d.kube.do(d.t, http.MethodPost, usersPath+"?dryRun=All", userJSON("weakling", "weak"))
-		if code != http.StatusUnprocessableEntity {
+		if code != http.StatusUnprocessableEntity || !strings.Contains(text, "admission webhook") {
 			return fmt.Errorf("a weak password: %d %s", code, text)
 		}
 		return nil
