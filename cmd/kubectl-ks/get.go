@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -26,8 +27,6 @@ const (
 	outYAML  = "yaml"
 	outName  = "name"
 )
-
-func outputs() []string { return []string{outTable, outWide, outJSON, outYAML, outName} }
 
 const (
 	// pageSize is the limit where --page is given and --limit is not.
@@ -52,6 +51,22 @@ type getOptions struct {
 	watch, live, types bool
 	through            string
 }
+
+// getter is one call of `kubectl ks get`.
+type getter struct {
+	*program
+	*getOptions
+	client *queryclient.Client
+	query  queryclient.Query
+	names  []string
+	// rows prints the rows, all of them under one headline.
+	rows *tablePrinter
+	// listed are the items of the list, for the watch of a page, and columns those of its rows.
+	listed  []json.RawMessage
+	columns []column
+}
+
+func outputs() []string { return []string{outTable, outWide, outJSON, outYAML, outName} }
 
 func (p *program) getCommand() *cobra.Command {
 	var o getOptions
@@ -184,20 +199,6 @@ func (o *getOptions) config() (*rest.Config, string, error) {
 	return config, namespace, nil
 }
 
-// getter is one call of `kubectl ks get`.
-type getter struct {
-	*program
-	*getOptions
-	client *queryclient.Client
-	query  queryclient.Query
-	names  []string
-	// rows prints the rows, all of them under one headline.
-	rows *tablePrinter
-	// listed are the items of the list, for the watch of a page, and columns those of its rows.
-	listed  []json.RawMessage
-	columns []column
-}
-
 // newGetter returns the call for a kind.
 func (p *program) newGetter(ctx context.Context, o *getOptions, kind string, names []string) (*getter, error) {
 	config, namespace, err := o.config()
@@ -322,4 +323,53 @@ func (p *program) complete(ctx context.Context, o *getOptions, args []string) ([
 		}
 	}
 	return slices.Compact(out), none
+}
+
+// objects prints single objects by their names. Those that can't be had are told of after the others.
+func (g *getter) objects(ctx context.Context) error {
+	var failures []error
+	var items []item
+	var rows *table
+	for _, name := range g.names {
+		q := g.query
+		q.Name, q.Parameters = name, url.Values{}
+		var err error
+		switch g.output {
+		case outTable, outWide:
+			var t *table
+			if t, _, err = g.table(ctx, q); err == nil {
+				if rows == nil {
+					rows = t
+				} else {
+					rows.Rows = append(rows.Rows, t.Rows...)
+				}
+			}
+		default:
+			var text []byte
+			if text, _, err = g.client.Get(ctx, q, queryclient.JSON); err == nil {
+				items = append(items, item{text})
+			}
+		}
+		var status apierrors.APIStatus
+		if err != nil && !errors.As(err, &status) {
+			return err
+		}
+		if err != nil {
+			failures = append(failures, err)
+		}
+	}
+	if rows != nil {
+		g.printer().print(g.out, rows, nil)
+	}
+	switch {
+	case g.output == outName:
+		for _, i := range items {
+			fmt.Fprintln(g.out, plainText(g.query.Kind.ObjectName(i.name())))
+		}
+	case len(items) == 1 && len(g.names) == 1:
+		failures = append(failures, g.printValue(items[0].RawMessage))
+	case len(items) > 0:
+		failures = append(failures, g.printList(&list{TotalItems: len(items), Items: items}))
+	}
+	return errors.Join(failures...)
 }

@@ -7,12 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"slices"
 	"strconv"
 	"text/tabwriter"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/yaml"
 
 	"kapis.dev/ks-apiserver/pkg/queryclient"
@@ -20,14 +18,6 @@ import (
 
 // item is an object, as the server sent it.
 type item struct{ json.RawMessage }
-
-func (i item) name() string {
-	var o struct{ Metadata struct{ Name string } }
-	if json.Unmarshal(i.RawMessage, &o) != nil {
-		return ""
-	}
-	return o.Metadata.Name
-}
 
 // list is the answer to a list.
 type list struct {
@@ -44,6 +34,14 @@ type list struct {
 		Missing []struct{ Name, Reason string }
 		Refused []string
 	}
+}
+
+func (i item) name() string {
+	var o struct{ Metadata struct{ Name string } }
+	if json.Unmarshal(i.RawMessage, &o) != nil {
+		return ""
+	}
+	return o.Metadata.Name
 }
 
 func readList(text []byte) (*list, error) {
@@ -229,53 +227,4 @@ func eachMember(object json.RawMessage, f func(name string, value json.RawMessag
 		err = nil
 	}
 	return err
-}
-
-// objects prints single objects by their names. Those that can't be had are told of after the others.
-func (g *getter) objects(ctx context.Context) error {
-	var failures []error
-	var items []item
-	var rows *table
-	for _, name := range g.names {
-		q := g.query
-		q.Name, q.Parameters = name, url.Values{}
-		var err error
-		switch g.output {
-		case outTable, outWide:
-			var t *table
-			if t, _, err = g.table(ctx, q); err == nil {
-				if rows == nil {
-					rows = t
-				} else {
-					rows.Rows = append(rows.Rows, t.Rows...)
-				}
-			}
-		default:
-			var text []byte
-			if text, _, err = g.client.Get(ctx, q, queryclient.JSON); err == nil {
-				items = append(items, item{text})
-			}
-		}
-		var status apierrors.APIStatus
-		if err != nil && !errors.As(err, &status) {
-			return err
-		}
-		if err != nil {
-			failures = append(failures, err)
-		}
-	}
-	if rows != nil {
-		g.printer().print(g.out, rows, nil)
-	}
-	switch {
-	case g.output == outName:
-		for _, i := range items {
-			fmt.Fprintln(g.out, plainText(g.query.Kind.ObjectName(i.name())))
-		}
-	case len(items) == 1 && len(g.names) == 1:
-		failures = append(failures, g.printValue(items[0].RawMessage))
-	case len(items) > 0:
-		failures = append(failures, g.printList(&list{TotalItems: len(items), Items: items}))
-	}
-	return errors.Join(failures...)
 }

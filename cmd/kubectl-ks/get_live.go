@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,6 +21,9 @@ const (
 	aroundLive = 4
 	clearLine  = "\x1b[K"
 )
+
+// reopenAfter is how long a live view waits before it opens a page again.
+const reopenAfter = time.Second
 
 // height returns how many rows there is space for.
 func (g *getter) height() int {
@@ -111,5 +115,57 @@ func (g *getter) draw(w io.Writer, page *livePage, width int) {
 			line += clearLine
 		}
 		fmt.Fprintln(w, line)
+	}
+}
+
+// followPage prints what changes on a page that was listed: an object that came onto it is ADDED, and one that left it is DELETED.
+func (g *getter) followPage(ctx context.Context, accept string) error {
+	page, whole := livePage{columns: g.columns}, accept == queryclient.JSON
+	if _, err := page.replace(g.listed, whole); err != nil {
+		return err
+	}
+	return g.stream(ctx, accept, func(message json.RawMessage) error {
+		changes, err := page.apply(message, whole)
+		if err != nil {
+			return err
+		}
+		for _, c := range changes {
+			if whole {
+				err = g.printChanged(c.typ, c.raw)
+			} else {
+				g.printRows(c.typ, &table{Columns: page.columns, Rows: []tableRow{c.row}})
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// stream follows the live page of the query. A stream that ends is opened again.
+func (g *getter) stream(ctx context.Context, accept string, message func(json.RawMessage) error) error {
+	q := g.query
+	q.Parameters = g.paged()
+	q.Parameters.Del("facets")
+	q.Parameters.Set("view", "live")
+	if !q.Parameters.Has("limit") {
+		q.Parameters.Set("limit", strconv.Itoa(g.height()))
+	}
+	if n := g.client.LiveSeconds(); n > 0 {
+		q.Parameters.Set("timeoutSeconds", strconv.Itoa(n))
+	}
+	for {
+		err := g.client.Stream(ctx, q, accept, func(_ string, m json.RawMessage) error { return message(m) })
+		if err != nil && !queryclient.MayReopen(err) {
+			return err
+		}
+		wait := time.NewTimer(reopenAfter)
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return ctx.Err()
+		case <-wait.C:
+		}
 	}
 }

@@ -184,8 +184,9 @@ func TestTheMainLineOfARequest(t *testing.T) {
 	w := &stackRecorder{discard: discard{header: http.Header{}}}
 	h.ServeHTTP(w, roadRequest(t, bearer, "/kapis/road.example/v1/pods?limit=10&page=1"))
 	want := []string{
-		"filter/observe.go", "web/write_response.go", "apiserver/handlers.go", "filter/authorize.go", "filter/members.go", "filter/authenticate.go",
-		"filter/upgrade.go", "filter/request_body.go", "filter/request_info.go",
+		"filter/request_record.go", "web/route_handler.go", "apiserver/handlers.go", "filter/authorize.go", "filter/members.go",
+		"filter/authenticate.go", "filter/upgrade_credentials.go", "filter/request_body.go", "filter/request_info.go", "filter/recover.go",
+		"filter/observe.go",
 	}
 	if !slices.Equal(w.files, want) {
 		t.Errorf("got the files %q, want %q", w.files, want)

@@ -41,6 +41,19 @@ type kubesphereStatus struct {
 	Code     int      `json:"code"`
 }
 
+// recentEvent is an event as pages of release 3 read it: the name of the user has two keys.
+type recentEvent struct {
+	*kubesphereEvent
+	User recentUser
+}
+
+type recentUser struct {
+	Username string
+	Name     string   `json:"username"`
+	UID      string   `json:"uid,omitempty"`
+	Groups   []string `json:"groups,omitempty"`
+}
+
 // kubesphere4 returns the encoder of events as release 4 has them: with the name and the address of this host.
 func kubesphere4(host, address string) Encode {
 	return func(dst []byte, e *Event) []byte {
@@ -105,4 +118,18 @@ func thisHost() (name, address string) {
 		}
 	}
 	return name, ""
+}
+
+// Record returns e as pages of the console read it.
+func (e *Event) Record() json.RawMessage {
+	out := recentEvent{kubesphereEvent: kubesphere(e)}
+	out.Devops = new(string)
+	u := out.kubesphereEvent.User
+	out.User = recentUser{u.Username, u.Username, u.UID, u.Groups}
+	text, err := json.Marshal(out)
+	if err != nil { // it has nothing that could not be written
+		klog.ErrorS(err, "An audit event could not be encoded")
+		return json.RawMessage("{}")
+	}
+	return text
 }

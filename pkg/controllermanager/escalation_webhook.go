@@ -10,18 +10,15 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	webhook "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"kapis.dev/ks-apiserver/pkg/admission"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	kubespherev1alpha1 "kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
-	"kapis.dev/ks-apiserver/pkg/authz"
 )
 
 // escalationWebhook answers kube-apiserver by the rules of package admission.
@@ -71,72 +68,6 @@ func own(groups []string) []string {
 	return slices.DeleteFunc(slices.Clone(groups), func(g string) bool {
 		return strings.HasPrefix(g, iamv1beta1.SyntheticGroupPrefix) && !strings.HasPrefix(g, kubespherev1alpha1.InstallerGroupPrefix)
 	})
-}
-
-// native asks kube-apiserver about the rights of callers that are no Users, such as service accounts.
-type native struct {
-	// client creates reviews, and reads users from the cache.
-	client client.Client
-}
-
-// administrators reads the platform's administrators without the cache: of two deletions in a row, the second has to see the first.
-type administrators struct{ live client.Reader }
-
-func (a administrators) active(ctx context.Context, binding, name string) (bool, error) {
-	b, u := &iamv1beta1.GlobalRoleBinding{}, &iamv1beta1.User{}
-	b.Name, u.Name = binding, name
-	for _, o := range []client.Object{b, u} {
-		if err := a.live.Get(ctx, client.ObjectKeyFromObject(o), o); apierrors.IsNotFound(err) {
-			return false, nil
-		} else if err != nil {
-			return false, fmt.Errorf("read %q: %w", o.GetName(), err)
-		}
-	}
-	return admission.Administers(b, u), nil
-}
-
-// noVerb is a verb that no rule names. Only a subject with all verbs has it.
-const noVerb = "kapis.dev-any"
-
-// may reports whether a user may do everything in the cluster, or has a rule with the verb by its name. All verbs on these resources give
-// no right to escalate, since roles for editors of roles, and their mirrors, have them; they give the right to delete. Users have rights
-// by this project's roles only.
-func (n *native) may(ctx context.Context, u user.Info, verb string, gvr schema.GroupVersionResource, namespace, name string) (bool, error) {
-	if !slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup) {
-		err := n.client.Get(ctx, client.ObjectKey{Name: u.GetName()}, &iamv1beta1.User{})
-		if err == nil {
-			return false, nil
-		}
-		if !apierrors.IsNotFound(err) {
-			return false, fmt.Errorf("see whether %q is a user: %w", u.GetName(), err)
-		}
-	}
-	if ok, err := n.ask(ctx, u, authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*"}); ok || err != nil {
-		return ok, err
-	}
-	what := authorizationv1.ResourceAttributes{
-		Verb: verb, Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource, Namespace: namespace, Name: name,
-	}
-	if ok, err := n.ask(ctx, u, what); !ok || err != nil || slices.Contains(authz.OrdinaryVerbs(), verb) {
-		return ok && err == nil, err
-	}
-	what.Verb = noVerb
-	all, err := n.ask(ctx, u, what)
-	return !all && err == nil, err
-}
-
-func (n *native) ask(ctx context.Context, u user.Info, what authorizationv1.ResourceAttributes) (bool, error) {
-	extra := make(map[string]authorizationv1.ExtraValue, len(u.GetExtra()))
-	for k, v := range u.GetExtra() {
-		extra[k] = v
-	}
-	review := &authorizationv1.SubjectAccessReview{ObjectMeta: metav1.ObjectMeta{}, Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: u.GetName(), UID: u.GetUID(), Groups: own(u.GetGroups()), Extra: extra, ResourceAttributes: &what,
-	}}
-	if err := n.client.Create(ctx, review); err != nil {
-		return false, fmt.Errorf("review access: %w", err)
-	}
-	return review.Status.Allowed, nil
 }
 
 // protect refuses to delete objects that are labelled as protected, for installations whose webhook configuration asks

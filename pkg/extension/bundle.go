@@ -1,43 +1,16 @@
 package extension
 
 import (
-	"bytes"
 	"cmp"
-	"compress/gzip"
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
-	"net/http"
 	"path"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-	"k8s.io/klog/v2"
-
 	"kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
-	"kapis.dev/ks-apiserver/pkg/recent"
-)
-
-const (
-	// maxContent bounds a file of a bundle, and maxContents all that are in memory, in bytes.
-	maxContent, maxContents = 16 << 20, 128 << 20
-	// fetchTimeout bounds reading one.
-	fetchTimeout = 3 * time.Second
-	// recheckAfter is how long content is taken for the present one whose bundle does not say so by its digest, and how long a source that
-	// can't be read is not asked again: pages would wait for it each time.
-	recheckAfter = 10 * time.Second
-	// staleFor is how long old content is served while its source can't be read.
-	staleFor = 24 * time.Hour
-	// minGzip is the size in bytes from which content is compressed.
-	minGzip = 1 << 10
 )
 
 // Bundle is a JSBundle.
@@ -50,10 +23,6 @@ type Bundle struct {
 	extension            string
 	created              time.Time
 	files                map[string]*File // by link
-}
-
-func (b *Bundle) older(c *Bundle) int {
-	return cmp.Or(b.created.Compare(c.created), cmp.Compare(b.Name, c.Name))
 }
 
 // File is a file of a bundle.
@@ -75,6 +44,10 @@ var mediaTypes = map[string]string{
 	".map":  "application/json",
 	".wasm": "application/wasm", ".woff": "font/woff", ".woff2": "font/woff2", ".ttf": "font/ttf", ".otf": "font/otf", ".png": "image/png",
 	".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp", ".ico": "image/x-icon", ".svg": "image/svg+xml",
+}
+
+func (b *Bundle) older(c *Bundle) int {
+	return cmp.Or(b.created.Compare(c.created), cmp.Compare(b.Name, c.Name))
 }
 
 // typeOf returns the media type of a file: the one that is asked for, if files may have it, or that of its name.
@@ -197,224 +170,60 @@ func (x *Index) File(link string) *File { return x.tables.Load().links[link] }
 // Fault says why the file is not served, "" if it is.
 func (f *File) Fault() string { return f.bundle.Fault }
 
-// Reader reads what bundles are made of.
-type Reader interface {
-	// Key returns a key of a ConfigMap, or of a Secret.
-	Key(ctx context.Context, secret bool, r *v1alpha1.KeyReference) ([]byte, error)
-}
-
-// Files serves the files of bundles.
-type Files struct {
-	Index  *Index
-	Reader Reader
-	Now    func() time.Time
-
-	fetching singleflight.Group
-	mu       sync.Mutex
-	kept     *recent.Map[fileKey, *content]
-}
-
-type fileKey struct{ bundle, link string }
-
-// text is the key where one has to be a text.
-func (k fileKey) text() string { return strconv.Itoa(len(k.bundle)) + ":" + k.bundle + k.link }
-
-// content is a file as it is served.
-type content struct {
-	plain, zipped []byte // zipped is nil where it is not shorter
-	digest        string
-	version       string // of the bundle
-	at            time.Time
-	// failed is when the source could not be read last, since at, by a bundle of the version failedOf.
-	failed   time.Time
-	failedOf string
-}
-
-// NewFiles returns the files of the bundles of an index.
-func NewFiles(x *Index, r Reader, now func() time.Time) *Files {
-	return &Files{Index: x, Reader: r, Now: now, kept: recent.NewWeightedMap[fileKey](maxContents, func(c *content) int {
-		return len(c.plain) + len(c.zipped) + 1<<10
-	})}
-}
-
-// content returns the content of a file: from memory while that is current, and otherwise from its source.
-func (s *Files) content(ctx context.Context, f *File) (*content, error) {
-	key := fileKey{f.bundle.uid, f.Link}
-	s.mu.Lock()
-	kept, ok := s.kept.Use(key)
-	s.mu.Unlock()
-	if ok && (f.present(kept, s.Now()) || kept.failedOf == f.bundle.version && s.Now().Sub(kept.failed) < recheckAfter) {
-		return kept, nil
-	}
-	got, err, _ := s.fetching.Do(key.text(), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout) // others may wait for it
-		defer cancel()
-		raw, err := s.read(ctx, f)
-		if err != nil {
-			return nil, err
-		}
-		c := newContent(raw, f.bundle.version, s.Now())
-		if f.digest != "" && f.digest != c.digest {
-			return nil, errors.New("its content is not the one that its link names")
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.kept.Set(key, c)
-		return c, nil
-	})
-	switch {
-	case err == nil:
-		return got.(*content), nil
-	case ok && s.Now().Sub(kept.at) < staleFor:
-		klog.ErrorS(err, "A file of a JSBundle can't be read: the last one is served", "bundle", f.bundle.Name, "link", f.Link)
-		held := *kept
-		held.failed, held.failedOf = s.Now(), f.bundle.version
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if is, ok := s.kept.Use(key); ok && is == kept { // else another request has read it meanwhile
-			s.kept.Set(key, &held)
-		}
-		return kept, nil
-	}
-	return nil, err
-}
-
-// present reports whether content in memory is current.
-func (f *File) present(c *content, now time.Time) bool {
-	if c.version != f.bundle.version {
-		return false
-	}
-	return f.settled(c) || now.Sub(c.at) < recheckAfter
-}
-
-// settled reports whether the version of the bundle changes with the content.
-func (f *File) settled(c *content) bool { return f.raw != nil || f.main && f.bundle.digest == c.digest }
-
-// Digest returns the digest of a bundle's content now; "" for content in the object itself.
-func (s *Files) Digest(ctx context.Context, o *v1alpha1.JSBundle) (string, error) {
+// Links returns the paths of a bundle's files.
+func Links(o *v1alpha1.JSBundle) []string {
 	b, err := newBundle(o)
 	if err != nil {
-		return "", err
+		return nil
 	}
-	for _, f := range b.files {
-		if f.main && f.raw == nil {
-			ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
-			defer cancel()
-			raw, err := s.read(ctx, f)
-			return Digest(raw), err
+	out := make([]string, 0, len(b.files))
+	for link := range b.files {
+		out = append(out, link)
+	}
+	return out
+}
+
+// Sources returns the backends that files of a bundle are fetched from, by their fields.
+func Sources(o *v1alpha1.JSBundle) map[string]*v1alpha1.Endpoint {
+	out := map[string]*v1alpha1.Endpoint{}
+	add := func(field string, s *v1alpha1.Source) {
+		if s != nil && (s.URL != nil && *s.URL != "" || s.Service != nil) {
+			out[field] = &s.Endpoint
 		}
 	}
-	return "", nil
-}
-
-// read reads a file from where its bundle says.
-func (s *Files) read(ctx context.Context, f *File) ([]byte, error) {
-	switch {
-	case f.raw != nil:
-		return f.raw, nil
-	case f.from.ConfigMapKeyRef != nil:
-		return s.Reader.Key(ctx, false, f.from.ConfigMapKeyRef)
-	case f.from.SecretKeyRef != nil:
-		return s.Reader.Key(ctx, true, f.from.SecretKeyRef)
+	if len(o.Spec.Raw) == 0 {
+		add("spec.rawFrom", o.Spec.RawFrom)
 	}
-	a, err := ParseEndpoint(&f.from.Endpoint)
-	if err != nil {
-		return nil, err
-	}
-	t := a.Transport(s.Index.options.Egress)
-	defer t.CloseIdleConnections()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, a.Scheme+"://"+a.Host+cmp.Or(a.Path, "/"), http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := t.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("its source answers %d", resp.StatusCode)
-	}
-	return bounded(resp.Body)
-}
-
-// errTooLong says that a file has more than may be served.
-var errTooLong = fmt.Errorf("the file has more than %d bytes", maxContent)
-
-func bounded(r io.Reader) ([]byte, error) {
-	raw, err := io.ReadAll(io.LimitReader(r, maxContent+1))
-	if err == nil && len(raw) > maxContent {
-		err = errTooLong
-	}
-	return raw, err
-}
-
-func newContent(raw []byte, version string, now time.Time) *content {
-	c := &content{plain: raw, digest: Digest(raw), version: version, at: now}
-	if len(raw) < minGzip {
-		return c
-	}
-	var out bytes.Buffer
-	w := gzip.NewWriter(&out)
-	if _, err := w.Write(raw); err == nil && w.Close() == nil && out.Len() < len(raw)*9/10 {
-		c.zipped = bytes.Clone(out.Bytes())
-	}
-	return c
-}
-
-// Digest returns the digest of content, as AnnotationDigest has it.
-func Digest(raw []byte) string {
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
-}
-
-// Serve answers with a file. Its error is of the source, and nothing has been written then.
-func (s *Files) Serve(w http.ResponseWriter, r *http.Request, f *File) error {
-	c, err := s.content(r.Context(), f)
-	if err != nil {
-		return err
-	}
-	h := w.Header()
-	h["Content-Type"] = []string{f.Type}
-	h["X-Content-Type-Options"] = []string{"nosniff"}
-	h["Vary"] = []string{"Accept-Encoding"}
-	if strings.HasPrefix(f.Type, "image/svg") {
-		h["Content-Security-Policy"] = []string{"default-src 'none'; style-src 'unsafe-inline'; sandbox"}
-	}
-	h["Cache-Control"] = []string{"no-cache"}
-	if v := r.URL.Query().Get("resourceVersion"); f.digest != "" || v != "" && v == f.bundle.version && v == c.version && f.settled(c) {
-		h["Cache-Control"] = []string{"public, max-age=31536000, immutable"}
-	}
-	body, tag := c.plain, `"`+c.digest+`"`
-	if c.zipped != nil && r.Header.Get("Range") == "" && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		body, tag = c.zipped, `"`+c.digest+`-gzip"`
-		h["Content-Encoding"] = []string{"gzip"}
-	}
-	h["Etag"] = []string{tag}
-	switch {
-	case r.Header.Get("Range") != "":
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
-	case matches(r.Header["If-None-Match"], tag):
-		delete(h, "Content-Type")
-		delete(h, "Content-Encoding")
-		w.WriteHeader(http.StatusNotModified)
-	default: // in one piece, which ServeContent would copy
-		h["Content-Length"] = []string{strconv.Itoa(len(body))}
-		if r.Method != http.MethodHead {
-			_, _ = w.Write(body)
+	if a := o.Spec.Assets; a != nil {
+		if a.Style != nil {
+			add("spec.assets.style", &a.Style.Source)
+		}
+		for i := range a.Files {
+			add(fmt.Sprintf("spec.assets.files[%d]", i), &a.Files[i].Source)
 		}
 	}
-	return nil
+	return out
 }
 
-// matches reports whether lines of If-None-Match name an entity tag (RFC 9110, 13.1.2).
-func matches(lines []string, tag string) bool {
-	for _, line := range lines {
-		for is := range strings.SplitSeq(line, ",") {
-			if is = strings.TrimPrefix(strings.TrimSpace(is), "W/"); is == tag || is == "*" {
-				return true
-			}
+// References returns the keys of ConfigMaps, and of Secrets, that a bundle shows to everybody.
+func References(o *v1alpha1.JSBundle) (maps, secrets []v1alpha1.KeyReference) {
+	sources := []*v1alpha1.Source{o.Spec.RawFrom}
+	if a := o.Spec.Assets; a != nil {
+		if a.Style != nil {
+			sources = append(sources, &a.Style.Source)
+		}
+		for i := range a.Files {
+			sources = append(sources, &a.Files[i].Source)
 		}
 	}
-	return false
+	for _, s := range sources {
+		switch {
+		case s == nil:
+		case s.ConfigMapKeyRef != nil:
+			maps = append(maps, *s.ConfigMapKeyRef)
+		case s.SecretKeyRef != nil:
+			secrets = append(secrets, *s.SecretKeyRef)
+		}
+	}
+	return maps, secrets
 }

@@ -20,6 +20,24 @@ const (
 	distRoot  = "/dist/"
 )
 
+type matcher struct {
+	path   string
+	open   bool
+	method string
+}
+
+// Match is what no other ReverseProxy may match.
+type Match struct{ Method, Path string }
+
+// maxEntries bounds the entries of an ExtensionEntry, in bytes.
+const maxEntries = 64 << 10
+
+// Entry is what is read of an entry of the console's menus.
+type Entry struct {
+	Name string `json:"name"`
+	Link string `json:"link"`
+}
+
 // CheckGroup returns why no extension may have a group and version, nil if one may.
 func CheckGroup(gv schema.GroupVersion, taken func(schema.GroupVersion) bool) error {
 	if wrong := validation.IsDNS1123Subdomain(gv.Group); len(wrong) > 0 {
@@ -35,12 +53,6 @@ func CheckGroup(gv schema.GroupVersion, taken func(schema.GroupVersion) bool) er
 		return fmt.Errorf("spec.group, spec.version: %s is served by this server itself", gv)
 	}
 	return nil
-}
-
-type matcher struct {
-	path   string
-	open   bool
-	method string
 }
 
 // parseMatcher reads the matcher of a ReverseProxy.
@@ -106,9 +118,6 @@ func CheckReverseProxy(o *v1alpha1.ReverseProxy) error {
 	return nil
 }
 
-// Match is what no other ReverseProxy may match.
-type Match struct{ Method, Path string }
-
 // Matches returns what a ReverseProxy matches; the zero Match for one that matches nothing here.
 func Matches(o *v1alpha1.ReverseProxy) Match {
 	m, err := parseMatcher(&o.Spec.Matcher)
@@ -127,64 +136,6 @@ func CheckJSBundle(o *v1alpha1.JSBundle) error {
 	return err
 }
 
-// Links returns the paths of a bundle's files.
-func Links(o *v1alpha1.JSBundle) []string {
-	b, err := newBundle(o)
-	if err != nil {
-		return nil
-	}
-	out := make([]string, 0, len(b.files))
-	for link := range b.files {
-		out = append(out, link)
-	}
-	return out
-}
-
-// Sources returns the backends that files of a bundle are fetched from, by their fields.
-func Sources(o *v1alpha1.JSBundle) map[string]*v1alpha1.Endpoint {
-	out := map[string]*v1alpha1.Endpoint{}
-	add := func(field string, s *v1alpha1.Source) {
-		if s != nil && (s.URL != nil && *s.URL != "" || s.Service != nil) {
-			out[field] = &s.Endpoint
-		}
-	}
-	if len(o.Spec.Raw) == 0 {
-		add("spec.rawFrom", o.Spec.RawFrom)
-	}
-	if a := o.Spec.Assets; a != nil {
-		if a.Style != nil {
-			add("spec.assets.style", &a.Style.Source)
-		}
-		for i := range a.Files {
-			add(fmt.Sprintf("spec.assets.files[%d]", i), &a.Files[i].Source)
-		}
-	}
-	return out
-}
-
-// References returns the keys of ConfigMaps, and of Secrets, that a bundle shows to everybody.
-func References(o *v1alpha1.JSBundle) (maps, secrets []v1alpha1.KeyReference) {
-	sources := []*v1alpha1.Source{o.Spec.RawFrom}
-	if a := o.Spec.Assets; a != nil {
-		if a.Style != nil {
-			sources = append(sources, &a.Style.Source)
-		}
-		for i := range a.Files {
-			sources = append(sources, &a.Files[i].Source)
-		}
-	}
-	for _, s := range sources {
-		switch {
-		case s == nil:
-		case s.ConfigMapKeyRef != nil:
-			maps = append(maps, *s.ConfigMapKeyRef)
-		case s.SecretKeyRef != nil:
-			secrets = append(secrets, *s.SecretKeyRef)
-		}
-	}
-	return maps, secrets
-}
-
 // checkLink returns why a bundle of an extension, "" for none, can't have a link.
 func checkLink(link, extension string) error {
 	rest, below := strings.CutPrefix(link, distRoot)
@@ -197,15 +148,6 @@ func checkLink(link, extension string) error {
 		return fmt.Errorf("%.200q is not below %s%s/ or %[2]s%[3]s-*/, where files of the extension are", link, distRoot, extension)
 	}
 	return nil
-}
-
-// maxEntries bounds the entries of an ExtensionEntry, in bytes.
-const maxEntries = 64 << 10
-
-// Entry is what is read of an entry of the console's menus.
-type Entry struct {
-	Name string `json:"name"`
-	Link string `json:"link"`
 }
 
 // Entries returns the entries of an ExtensionEntry. Its error says why it is refused.

@@ -3,6 +3,7 @@ package filter
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -11,6 +12,18 @@ import (
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
+
+// Members are the clusters of the fleet besides this one. Nil stands for none.
+type Members struct {
+	// Has reports whether there is a member of a name. The error is a Status: that this server does not know that yet.
+	Has func(name string) (bool, error)
+	// MayList reports whether a user may know which clusters there are.
+	MayList func(ctx context.Context, u user.Info) bool
+	// Handler passes requests on to the member that they name.
+	Handler http.Handler
+	// Lists returns what answers lists over all clusters, which asks each of them through ask; nil for nothing.
+	Lists func(ask http.Handler) http.Handler
+}
 
 // Cluster lets a request go on if it names no cluster, or this one by one of the names given (its name, its alias). Any other is answered
 // with 400.
@@ -52,18 +65,6 @@ func (m *Members) has(name string) (bool, error) {
 	return m.Has(name)
 }
 
-// Members are the clusters of the fleet besides this one. Nil stands for none.
-type Members struct {
-	// Has reports whether there is a member of a name. The error is a Status: that this server does not know that yet.
-	Has func(name string) (bool, error)
-	// MayList reports whether a user may know which clusters there are.
-	MayList func(ctx context.Context, u user.Info) bool
-	// Handler passes requests on to the member that they name.
-	Handler http.Handler
-	// Lists returns what answers lists over all clusters, which asks each of them through ask; nil for nothing.
-	Lists func(ask http.Handler) http.Handler
-}
-
 // Pass passes authorized requests for members on to them. It follows Authorize.
 func (m *Members) Pass(next http.Handler) http.Handler {
 	if m == nil {
@@ -97,4 +98,10 @@ func (m *Members) Fleet(a authz.Authorizer, names ...string) Filter {
 			lists.ServeHTTP(w, r)
 		})
 	}
+}
+
+// isFleetList reports whether a path is one of lists over all clusters, or of a search. Others below /fleet are those by which clusters
+// join.
+func isFleetList(path string) bool {
+	return path == "/fleet/search" || strings.HasPrefix(path, "/fleet/kapis/") || strings.HasPrefix(path, "/fleet/kapi/")
 }

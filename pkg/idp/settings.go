@@ -17,6 +17,11 @@ import (
 // maxSettings bounds the settings of one provider, in bytes. Certificates are the largest of them.
 const maxSettings = 256 << 10
 
+var (
+	line = regexp.MustCompile(`line \d+`)
+	key  = regexp.MustCompile(`key "([A-Za-z0-9_.-]{1,64})" already`)
+)
+
 // Decode reads the settings of a provider, YAML or JSON, into a pointer to a struct. Keys are case-sensitive; unknown and duplicate
 // keys are errors. Errors name the key and contain no value, since any value may be a secret that was written to the wrong key.
 func Decode(settings []byte, into any) error {
@@ -51,11 +56,6 @@ func Decode(settings []byte, into any) error {
 	return nil
 }
 
-var (
-	line = regexp.MustCompile(`line \d+`)
-	key  = regexp.MustCompile(`key "([A-Za-z0-9_.-]{1,64})" already`)
-)
-
 // withoutValues returns where YAML is wrong. The parser's own text may quote values.
 func withoutValues(err error) error {
 	where := line.FindString(err.Error())
@@ -89,60 +89,4 @@ func wrongType(err error) error {
 	}
 	got, _, _ := strings.Cut(t.Value, " ")
 	return fmt.Errorf("the key %q holds what reads as %s, where it has to be %s", t.Field, got, want)
-}
-
-// Secret is a secret value of the settings: it can't be printed, logged or encoded, however deeply nested.
-type Secret struct {
-	reveal func() string // a function, because fmt prints unexported text, and no functions
-}
-
-// NewSecret returns a Secret with the text.
-func NewSecret(s string) Secret {
-	if s == "" {
-		return Secret{}
-	}
-	return Secret{reveal: func() string { return s }}
-}
-
-// Reveal returns the text.
-func (s Secret) Reveal() string {
-	if s.reveal == nil {
-		return ""
-	}
-	return s.reveal()
-}
-
-// IsZero reports whether there is no text.
-func (s Secret) IsZero() bool { return s.reveal == nil }
-
-// String hides the text.
-func (s Secret) String() string { return "[hidden]" }
-
-// MarshalJSON hides the text.
-func (s Secret) MarshalJSON() ([]byte, error) { return []byte(`"[hidden]"`), nil }
-
-// UnmarshalJSON reads the text.
-func (s *Secret) UnmarshalJSON(data []byte) error {
-	if string(data) == "null" {
-		return nil
-	}
-	var text string
-	if json.Unmarshal(data, &text) != nil {
-		return &json.UnmarshalTypeError{Value: kind(data), Type: reflect.TypeFor[string]()}
-	}
-	*s = NewSecret(text)
-	return nil
-}
-
-// kind returns the type of a JSON value.
-func kind(data []byte) string {
-	switch data[0] {
-	case '{':
-		return "object"
-	case '[':
-		return "array"
-	case 't', 'f':
-		return "bool"
-	}
-	return "number"
 }

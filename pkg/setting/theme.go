@@ -11,6 +11,9 @@ import (
 // ThemeName is the name of the ConfigMap of the theme.
 const ThemeName = "platform-configuration-theme"
 
+// olderFunc reports whether a version of an object is not to replace another.
+type olderFunc func(version, than string) bool
+
 // Theme returns what pages look like: flat keys and values, empty where none are set. The map is shared, and must not be changed. Its
 // error is a 503 while the settings are being read.
 func (s *Store) Theme() (map[string]string, error) {
@@ -39,9 +42,6 @@ func (s *Store) setTheme(m *corev1.ConfigMap, older olderFunc) {
 	}
 }
 
-// olderFunc reports whether a version of an object is not to replace another.
-type olderFunc func(version, than string) bool
-
 // never is the olderFunc for complete lists: after a backup of etcd was restored, the older version is the right one.
 func never(string, string) bool { return false }
 
@@ -64,3 +64,6 @@ func (s *Store) ThemeObject(theme map[string]string) *corev1.ConfigMap {
 		Data:       maps.Clone(theme),
 	}
 }
+
+// TookTheme stores the theme from kube-apiserver's answer to its write.
+func (s *Store) TookTheme(m *corev1.ConfigMap) { s.setTheme(m, older) }

@@ -4,13 +4,13 @@
 //
 //	kube-apiserver
 //	     | JSON over a connection of its own        feed/batching_conn.go  reads in large chunks, and seldom while much arrives
-//	feed.ListWatcher, watchStream                   feed/list_watcher.go, feed/watch_stream.go  what client-go's Reflector lists and watches by;
+//	feed.ListWatcher, watchStream                   feed/list_watcher.go, feed/kube_watch_stream.go  what client-go's Reflector lists and watches by;
 //	     |                                          feed/event_batch.go    events that arrived together are one event to it
 //	     | one frame
 //	index.Decoder                                   index/decoder.go, index/record.go  cuts what is not cached, reads metadata and fields
 //	     | a Record and a Ref
 //	cache: one goroutine for the kind               cache.go
-//	     |----> sinks: Set, Delete, in order        sink.go    roles, bindings, users, sessions: see Store.Feed
+//	     |----> sinks: Set, Delete, in order        object_sink.go    roles, bindings, users, sessions: see Store.Feed
 //	index.Collection: the writer's side             index/collection.go
 //	     | published with what arrived together, and 3 ms after a change at the latest
 //	index.Snapshot, read by queries                 index/snapshot.go

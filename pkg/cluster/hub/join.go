@@ -27,13 +27,19 @@ import (
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
+// proof is the way in which a member proves which Cluster it is.
+type proof int
+
+const (
+	byToken proof = iota
+	byCertificate
+	byInvitation
+)
+
 // Token returns a join token for a Cluster, and when it ends. The caller has the right to change the Cluster.
 func (h *Hub) Token(c *clusterv1alpha1.Cluster) (string, time.Time, error) {
 	return h.tokens.Issue(string(c.UID))
 }
-
-// proof is the way in which a member proves which Cluster it is.
-type proof int
 
 // Join lets a member in, or gives it its next certificate. Its errors are Statuses.
 func (h *Hub) Join(ctx context.Context, r *join.Request) (*join.Answer, error) {

@@ -4,10 +4,17 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
+	"k8s.io/klog/v2"
+
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/chart/source"
+	"kapis.dev/ks-apiserver/pkg/extension/permission"
+	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
 // unapprovedAgain is when a chart that was read, and is not what was approved, is read again although nothing says that it is another one.
@@ -73,4 +80,41 @@ func (r *Reconciler) forgetCharts(plan string) {
 		}
 		return true
 	})
+}
+
+// readChart reads the chart, and what it may do.
+func (r *Reconciler) readChart(ctx context.Context, want *wanted) (err error) {
+	if want.archive != nil {
+		return nil
+	}
+	reading, cancel := context.WithTimeout(ctx, chartTimeout)
+	defer cancel()
+	if want.raw, err = r.Charts.Load(reading, want.version); err != nil {
+		klog.V(2).InfoS("a chart can't be read", "extensionVersion", want.version.Name, "error", err)
+		why, failed := "the log of ks-controller-manager says why", (*source.Failure)(nil)
+		if errors.As(err, &failed) {
+			why = failed.Message
+		}
+		return waitsFor(chartAgain, v1alpha1.ConditionInitialized, "ChartNotRead", "the chart of %s can't be read, and is tried again: %s",
+			want.version.Name, why)
+	}
+	if want.request, want.archive, err = permission.RequestOf(want.plan, want.version, want.raw); err != nil {
+		return chartBroken(err)
+	}
+	return nil
+}
+
+// approved returns nil where what a chart may do is what somebody approved.
+func approved(want *wanted) error {
+	if want.plan.Annotations[v1alpha1.AnnotationApproved] == want.request.Stamp() {
+		return nil
+	}
+	who := "nobody has approved this chart with these values, and what it may do"
+	if by := want.plan.Annotations[v1alpha1.AnnotationFleetApprover]; by != "" && want.plan.Labels[clusterv1alpha1.LabelFleet] != "" {
+		who = helm.Clip(by, maxName) + " approved it on the hub, which counts here, and is looked at again until then, once that is a user of " +
+			"the fleet in this cluster who may approve here what the chart may do"
+	}
+	return waits(v1alpha1.ConditionApproved, "NotApproved", "%s (%s): %s. "+
+		"Who holds that, or may approve the plan, approves it by `kubectl annotate installplan %s %s=yes`",
+		who, want.request.Level(), want.request, want.plan.Name, v1alpha1.AnnotationApprove)
 }

@@ -69,10 +69,13 @@ type Passkey struct {
 	Created, Used time.Time
 }
 
+var _ store.Sink = (*Store)(nil)
+
+// errGone says that a user has no factor to change.
+var errGone = fmt.Errorf("%w: the user has no such second factor", iam.ErrCredentials)
+
 // Any reports whether the user has a second factor. Recovery codes alone are none.
 func (e Enrolled) Any() bool { return e.TOTP || len(e.Passkeys) > 0 }
-
-var _ store.Sink = (*Store)(nil)
 
 // Set stores a user's factors. If they can't be decoded, the former ones stay: a user must not lose a factor unnoticed.
 func (f *Store) Set(o *store.Object) {
@@ -132,9 +135,6 @@ func (f *Store) Reset(ctx context.Context, u *iam.User) error {
 	return nil
 }
 
-// errGone says that a user has no factor to change.
-var errGone = fmt.Errorf("%w: the user has no such second factor", iam.ErrCredentials)
-
 // change writes a user's factors after edit, which gets an empty one if there are none. It returns edit's error unchanged; others
 // are ErrUnavailable. Unlike retry.RetryOnConflict, it first edits the state in memory, which costs one call, and reads the object
 // only after a conflict.
@@ -191,44 +191,6 @@ func (f *Store) write(ctx context.Context, now, next *v1alpha1.Factor) (*v1alpha
 		return nil, f.API.Delete(ctx, now.Name, metav1.Preconditions{UID: &now.UID, ResourceVersion: &now.ResourceVersion})
 	}
 	return f.API.Update(ctx, next)
-}
-
-// challenge is the state of an enrolment or a login between its two steps. The browser carries it, sealed.
-type challenge struct {
-	At      time.Time             `json:"a"`
-	Secret  string                `json:"s,omitempty"`
-	Session *webauthn.SessionData `json:"w,omitempty"`
-}
-
-func (f *Store) seal(p token.Purpose, b challenge) (string, error) {
-	if f.Keys == nil {
-		return "", fmt.Errorf("begin with a second factor: %w", iam.ErrUnavailable)
-	}
-	b.At = f.Now().Truncate(time.Microsecond)
-	raw, err := json.Marshal(b)
-	if err != nil {
-		return "", fmt.Errorf("begin with a second factor: %w", err)
-	}
-	return f.Keys.KeySet().Seal(p, raw, f.Now())
-}
-
-// open returns a sealed challenge. Its error is ErrCredentials.
-func (f *Store) open(p token.Purpose, sealed string) (*challenge, error) {
-	if f.Keys == nil {
-		return nil, iam.ErrCredentials
-	}
-	raw, err := f.Keys.KeySet().Open(p, sealed, f.Now())
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", iam.ErrCredentials, err)
-	}
-	b := &challenge{}
-	if err := json.Unmarshal(raw, b); err != nil {
-		return nil, fmt.Errorf("%w: %w", iam.ErrCredentials, err)
-	}
-	if age := f.Now().Sub(b.At); age < -time.Minute || age > beginLife {
-		return nil, fmt.Errorf("%w: it took too long", iam.ErrCredentials)
-	}
-	return b, nil
 }
 
 // Run seals secrets again, long before their keys expire, until ctx ends.

@@ -2,7 +2,9 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -140,4 +142,26 @@ func (s *ender) Sweep(ctx context.Context) {
 		s.ended.WithLabelValues(d.reason).Inc()
 		klog.V(2).InfoS("Session ended", "user", d.record.User, "client", d.record.Client, "reason", d.reason)
 	}
+}
+
+// EndAll ends the sessions of a user, except one and those that were opened in it.
+func (s *ender) EndAll(ctx context.Context, uid, except, reason string) error {
+	s.mu.RLock()
+	var list []string
+	for _, p := range s.byUser[uid] {
+		if r := s.byName[p.name]; except == "" || r.Name != except && r.Parent != except {
+			list = append(list, p.name)
+		}
+	}
+	s.mu.RUnlock()
+	var failed []error
+	for _, name := range slices.Backward(list) { // sessions opened in a browser end first: then no upstream token is kept for them
+		if err := s.End(ctx, name, reason); err != nil {
+			failed = append(failed, err)
+			if ctx.Err() != nil {
+				break
+			}
+		}
+	}
+	return errors.Join(failed...)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/singleflight"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
 )
@@ -50,4 +51,42 @@ func (l *fetcher) run(ctx context.Context, name string, fetch func(context.Conte
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %w", iam.ErrUnavailable, ctx.Err())
 	}
+}
+
+// find returns a session from memory; from the backend if another replica has just opened it.
+func (s *reader) find(ctx context.Context, name string) (*cached, error) {
+	s.mu.RLock()
+	r := s.byName[name]
+	gone := r == nil && s.gone.Has(name)
+	s.mu.RUnlock()
+	if gone {
+		return nil, iam.ErrOver
+	}
+	if r != nil && (r.until.IsZero() || s.Now().Before(r.until)) {
+		return r, nil
+	}
+	return s.fetches.once(ctx, name, s.fetch)
+}
+
+// fetch reads a session. It caches the session until the feed brings it, or the fact that it is gone.
+func (s *reader) fetch(ctx context.Context, name string) (*cached, error) {
+	o, err := s.API.Get(ctx, name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if apierrors.IsNotFound(err) {
+		s.drop(name)
+		return nil, iam.ErrOver
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: read session: %w", iam.ErrUnavailable, err)
+	}
+	r := newCached(o)
+	r.until = s.Now().Add(unconfirmed)
+	if old := s.byName[name]; old != nil && r.older(old) && !old.until.IsZero() && !s.Now().Before(old.until) {
+		s.forget(name) // written here, and never brought by the feed: a backup of etcd was restored
+	}
+	if r = s.put(r); r == nil {
+		return nil, iam.ErrOver
+	}
+	return r, nil
 }

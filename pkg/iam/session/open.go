@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/iam"
@@ -139,4 +141,25 @@ func (s *opener) NewName() string {
 // backendChanged reports whether a session of that name would be opened in another backend now.
 func (s *opener) backendChanged(name string) bool {
 	return s.Prefix != nil && prefixOf(name) != s.Prefix()
+}
+
+// bindToBrowser binds a new session to that of its browser, or of the console: both are of one user and one provider, and end together.
+func (s *reader) bindToBrowser(ctx context.Context, o *v1alpha1.Session) error {
+	if o.Spec.Parent == "" {
+		return nil
+	}
+	parent, _, err := s.Find(ctx, o.Spec.Parent)
+	if err != nil {
+		return fmt.Errorf("open a session in a browser: %w", err)
+	}
+	if parent.Parent != "" || parent.UserUID != string(o.Spec.UserUID) {
+		return fmt.Errorf("open a session in a browser: %w: it is another user's, or was opened in one itself", iam.ErrOver)
+	}
+	if r, ok := s.known(o.Spec.Parent); ok && r.Provider != "" && o.Spec.Provider == r.Provider {
+		o.Spec.Subject = r.subject // to ask the provider about the user when the browser's session is over
+	}
+	if !slices.Contains(o.Spec.Scopes, scopeOffline) && parent.Expires.Before(o.Spec.ExpiresAt.Time) {
+		o.Spec.ExpiresAt = metav1.NewTime(parent.Expires)
+	}
+	return nil
 }

@@ -1,13 +1,18 @@
 package session
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 	"unicode/utf8"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
@@ -39,6 +44,13 @@ var errNoOwner = errors.New("a session needs a user, a registration, or a client
 
 // holder is the owner of a session, as its object names it.
 type holder struct{ name, uid, credential string }
+
+// maxConflicts bounds the attempts of one change. They follow one another without a pause: each reads the session first, and of the
+// requests that conflict one has written.
+const maxConflicts = 5
+
+// errConflicts is no Conflict: the caller did not ask for a version.
+var errConflicts = errors.New("others changed the session at the same time, again and again")
 
 // holderOf returns the owner of the session that a login opens.
 func (s *opener) holderOf(l *Login) (holder, error) {
@@ -115,4 +127,47 @@ func boundedGroups(name string, groups []string) []string {
 		}
 	}
 	return all
+}
+
+// change edits the object of a session, and tries again after a conflict. Its errors are that of edit, ErrOver and ErrUnavailable.
+func (s *reader) change(ctx context.Context, name string, edit func(*v1alpha1.Session) error) error {
+	var refused error
+	o, err := s.rewrite(ctx, name, func(o *v1alpha1.Session) bool {
+		refused = edit(o)
+		return refused == nil
+	})
+	switch {
+	case apierrors.IsNotFound(err):
+		s.Delete("", name)
+		return iam.ErrOver
+	case err != nil:
+		return fmt.Errorf("%w: change a session: %w", iam.ErrUnavailable, err)
+	case refused != nil:
+		return refused
+	}
+	if !keepsUpstreamToken(o) && s.learn(o) == nil {
+		return iam.ErrOver
+	}
+	return nil
+}
+
+// rewrite reads the object of a session and writes it after edit, unless edit returns false. It tries again after a conflict. Its errors
+// are those of the API, and errConflicts.
+func (s *reader) rewrite(ctx context.Context, name string, edit func(*v1alpha1.Session) bool) (o *v1alpha1.Session, err error) {
+	err = untilNoConflict(func() error {
+		if o, err = s.API.Get(ctx, name); err != nil || !edit(o) {
+			return err
+		}
+		o, err = s.API.Update(ctx, o)
+		return err
+	})
+	return o, err
+}
+
+func untilNoConflict(attempt func() error) error {
+	err := retry.RetryOnConflict(wait.Backoff{Steps: maxConflicts}, attempt)
+	if apierrors.IsConflict(err) {
+		return errConflicts
+	}
+	return err
 }

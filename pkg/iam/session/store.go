@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
@@ -193,40 +192,15 @@ func (s *reader) validate(ctx context.Context, r *cached) (*iam.User, error) {
 	return s.userOf(r)
 }
 
-// find returns a session from memory; from the backend if another replica has just opened it.
-func (s *reader) find(ctx context.Context, name string) (*cached, error) {
-	s.mu.RLock()
-	r := s.byName[name]
-	gone := r == nil && s.gone.Has(name)
-	s.mu.RUnlock()
-	if gone {
-		return nil, iam.ErrOver
-	}
-	if r != nil && (r.until.IsZero() || s.Now().Before(r.until)) {
-		return r, nil
-	}
-	return s.fetches.once(ctx, name, s.fetch)
-}
-
-// fetch reads a session. It caches the session until the feed brings it, or the fact that it is gone.
-func (s *reader) fetch(ctx context.Context, name string) (*cached, error) {
-	o, err := s.API.Get(ctx, name)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if apierrors.IsNotFound(err) {
-		s.drop(name)
-		return nil, iam.ErrOver
-	}
+// Find returns a live session and its user, for a cookie that names it. Its errors are ErrOver and ErrUnavailable.
+func (s *reader) Find(ctx context.Context, name string) (*Session, *iam.User, error) {
+	r, err := s.find(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("%w: read session: %w", iam.ErrUnavailable, err)
+		return nil, nil, err
 	}
-	r := newCached(o)
-	r.until = s.Now().Add(unconfirmed)
-	if old := s.byName[name]; old != nil && r.older(old) && !old.until.IsZero() && !s.Now().Before(old.until) {
-		s.forget(name) // written here, and never brought by the feed: a backup of etcd was restored
+	u, err := s.validate(ctx, r)
+	if err != nil {
+		return nil, nil, err
 	}
-	if r = s.put(r); r == nil {
-		return nil, iam.ErrOver
-	}
-	return r, nil
+	return &r.Session, u, nil
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/iam"
 )
 
 // A session with the scope offline_access outlives the session of its browser. The browser's session has the refresh token with which the
@@ -90,4 +91,16 @@ func (s *reader) unseal(name, sealed string) string {
 		return ""
 	}
 	return secret
+}
+
+// Upstream returns the hint that the provider of a session needs for the logout there; "" for nothing.
+func (s *reader) Upstream(ctx context.Context, name string) (provider, hint string, err error) {
+	o, err := s.API.Get(ctx, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", "", iam.ErrOver
+	case err != nil:
+		return "", "", fmt.Errorf("%w: read session: %w", iam.ErrUnavailable, err)
+	}
+	return o.Spec.Provider, s.unseal(name, o.Upstream.Hint), nil
 }

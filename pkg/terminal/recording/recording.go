@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -66,6 +65,14 @@ var (
 	errRecordingLost = errors.New("the recording of this terminal is lost")
 	errNoRoom        = errors.New("more is shown in all terminals than can be written")
 )
+
+// text turns bytes into the text of events.
+type text struct {
+	code   byte   // of the events
+	part   []byte // the beginning of a character whose rest has not arrived
+	redact *redactor
+	flush  *time.Timer // records what redact holds
+}
 
 func newRecording(of *Recorder, id string, s terminal.Subject) *recording {
 	rec := &recording{of: of, id: id, began: of.Now(), subject: s, size: terminal.Size{Width: defaultWidth, Height: defaultHeight},
@@ -158,14 +165,6 @@ func (rec *recording) End(e *terminal.Ending, in, out int64) {
 
 // texts are the two texts of a recording: the output and the input.
 func (rec *recording) texts() [2]*text { return [...]*text{&rec.out, &rec.in} }
-
-// text turns bytes into the text of events.
-type text struct {
-	code   byte   // of the events
-	part   []byte // the beginning of a character whose rest has not arrived
-	redact *redactor
-	flush  *time.Timer // records what redact holds
-}
 
 // whole returns the text of p as far as it is known.
 func (t *text) whole(p []byte) string {
@@ -399,78 +398,4 @@ func signal(c chan struct{}) {
 	case c <- struct{}{}:
 	default:
 	}
-}
-
-// executor runs a command, and records it.
-type executor struct {
-	rec *recording
-	by  terminal.Executor
-}
-
-// Exec implements terminal.Executor.
-func (e *executor) Exec(r *http.Request, s terminal.Streams) error {
-	ended := make(chan struct{})
-	defer close(ended)
-	if s.Stdout != nil {
-		s.Stdout = &shown{e.rec, s.Stdout}
-	}
-	if s.Stdin != nil && e.rec.of.Input {
-		s.Stdin = &typed{e.rec, s.Stdin}
-	}
-	if s.Sizes != nil {
-		s.Sizes = e.rec.sizes(s.Sizes, ended)
-	}
-	return e.by.Exec(r, s)
-}
-
-// shown records output before it is shown.
-type shown struct {
-	rec *recording
-	to  io.Writer
-}
-
-// Write records p and writes it.
-func (s *shown) Write(p []byte) (int, error) {
-	if err := s.rec.put(&s.rec.out, p); err != nil {
-		return 0, err
-	}
-	return s.to.Write(p)
-}
-
-// typed records input before the process gets it.
-type typed struct {
-	rec  *recording
-	from io.Reader
-}
-
-// Read reads input and records it.
-func (t *typed) Read(p []byte) (int, error) {
-	n, err := t.from.Read(p)
-	if n > 0 {
-		if lost := t.rec.put(&t.rec.in, p[:n]); lost != nil {
-			return 0, lost
-		}
-	}
-	return n, err
-}
-
-// sizes passes terminal sizes on until the command ends. Only the newest size counts.
-func (rec *recording) sizes(from <-chan terminal.Size, ended <-chan struct{}) <-chan terminal.Size {
-	to := make(chan terminal.Size, 1)
-	go func() {
-		for {
-			select {
-			case <-ended:
-				return
-			case size := <-from:
-				rec.resize(size)
-				select {
-				case <-to:
-				default:
-				}
-				to <- size
-			}
-		}
-	}()
-	return to
 }

@@ -2,14 +2,12 @@ package terminal
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"path"
 	"strconv"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
@@ -25,33 +23,10 @@ const (
 	maxStderr = 4 << 10
 )
 
-// CheckPath refuses a path in a container that is not absolute, or that tar may read as something else than what is authorized and audited.
-func CheckPath(p string) error {
-	if !strings.HasPrefix(p, "/") || len(p) > maxPath {
-		return status.BadRequestf("the parameter path is %.100q: it has to begin with / and to have %d bytes at most", p, maxPath)
-	}
-	for name := range strings.SplitSeq(p, "/") {
-		if name == "" || name == "." {
-			continue
-		}
-		if err := checkName(name); err != nil {
-			return status.BadRequestf("the parameter path: %v", err)
-		}
-	}
-	return nil
-}
-
-// checkName refuses what is no name of a file in a folder.
-func checkName(name string) error {
-	switch {
-	case name == "" || name == "." || name == "..":
-		return fmt.Errorf("%q is no name of a file", name)
-	case len(name) > maxName:
-		return fmt.Errorf("the name %.50q has more than %d bytes", name, maxName)
-	case strings.ContainsAny(name, "/\x00") || !utf8.ValidString(name):
-		return fmt.Errorf("the name %.100q has a byte that names of files don't have here", name)
-	}
-	return nil
+// messages is the beginning of what tar says, which names the reason. A process that ends with a request's context may still write to it.
+type messages struct {
+	mu   sync.Mutex
+	text []byte
 }
 
 // UploadQuery returns the query of a request to exec that unpacks an archive into a folder. There is no shell: p is one argument.
@@ -99,12 +74,6 @@ func tarFailure(err error, said string) error {
 	}
 	klog.V(2).InfoS("a transfer of files was lost", "reason", err)
 	return status.Errorf(http.StatusBadGateway, "the connection to the container was lost before tar ended: what it did until then stays")
-}
-
-// messages is the beginning of what tar says, which names the reason. A process that ends with a request's context may still write to it.
-type messages struct {
-	mu   sync.Mutex
-	text []byte
 }
 
 // Write implements io.Writer.

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/status"
 )
@@ -120,4 +122,80 @@ func taken(what, value string) error {
 	err := apierrors.NewAlreadyExists(usersResource(), value)
 	err.ErrStatus.Message = fmt.Sprintf("the %s %q is taken; choose another one", what, value)
 	return err
+}
+
+// newAccount is the User to create.
+type newAccount struct {
+	iam.Link
+	displayName, email, lang string
+	// upstreamName is the name of the person at the provider.
+	upstreamName string
+}
+
+// errNamesTaken says that none of the names was free.
+var errNamesTaken = fmt.Errorf("%w: the names that could be made of it are taken", iam.ErrNotLinked)
+
+// create creates a User with the first free name. Replicas that do so at the same time try the same names in the same order: the later
+// one finds the User of the first, by its link.
+func (a *Linker) create(ctx context.Context, names []string, w newAccount) (*iam.User, error) {
+	for _, name := range names {
+		if named, err := a.named(ctx, name); err != nil {
+			return nil, err
+		} else if named {
+			continue
+		}
+		u, err := a.make(ctx, w.object(a, name))
+		if err != nil {
+			return nil, err
+		}
+		if u != nil {
+			a.Users.Await(ctx, u.Name, feedWait, func(now *iam.User) bool { return now != nil })
+			if now := a.Users.ByName(u.Name); now != nil && now.UID == u.UID {
+				return now, nil
+			}
+			return u, nil
+		}
+	}
+	return nil, errNamesTaken
+}
+
+// named reports whether a binding of any kind names a user.
+func (a *Linker) named(ctx context.Context, name string) (bool, error) {
+	if a.Named != nil && a.Named(name) {
+		return true, nil
+	}
+	if a.NamedNatively == nil {
+		return false, nil
+	}
+	named, err := a.NamedNatively(ctx, name)
+	if err != nil {
+		return false, fmt.Errorf("%w: look for bindings of the name %q: %w", iam.ErrUnavailable, name, err)
+	}
+	return named, nil
+}
+
+// make creates a User. It returns the existing one if that has the link already, and nil if the name belongs to another user.
+func (a *Linker) make(ctx context.Context, o *v1beta1.User) (*iam.User, error) {
+	raw, err := a.API.Create(ctx, o)
+	if apierrors.IsAlreadyExists(err) {
+		raw, err = a.API.Get(ctx, o.Name)
+		if apierrors.IsNotFound(err) {
+			return nil, nil // it was deleted meanwhile: do not take its name now
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: make the user of an identity: %w", iam.ErrUnavailable, err)
+	}
+	u, err := iam.ParseUser(raw)
+	if err != nil {
+		return nil, fmt.Errorf("make the user of an identity: %w", err)
+	}
+	for k, subject := range o.Annotations {
+		for _, l := range u.Links {
+			if k == v1beta1.AnnotationIdentityProviderPrefix+l.Provider && subject == l.Subject {
+				return u, nil
+			}
+		}
+	}
+	return nil, nil
 }

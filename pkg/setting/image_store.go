@@ -216,6 +216,3 @@ func (x *images) free(used func(image string) bool) []freeSlot {
 
 // TookImage stores a slot from kube-apiserver's answer to its write.
 func (s *Store) TookImage(m *corev1.ConfigMap) { s.images.set(m, older) }
-
-// TookTheme stores the theme from kube-apiserver's answer to its write.
-func (s *Store) TookTheme(m *corev1.ConfigMap) { s.setTheme(m, older) }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	restful "github.com/emicklei/go-restful/v3"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/cluster"
@@ -88,28 +87,4 @@ func (t deploymentText) Respond(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(t)
 	}
-}
-
-// Sync is what a member still has to get or to lose.
-type Sync struct {
-	// Synced is true where everything was compared since the cluster was linked.
-	Synced  bool              `json:"synced"`
-	Pending []cluster.Pending `json:"pending"`
-}
-
-// sync answers with what is pending at a member.
-func (h *V1alpha1) sync(r *restful.Request) (any, error) {
-	name := r.PathParameter("cluster")
-	c, err := h.cluster(r.Request.Context(), name)
-	if err != nil {
-		return nil, err
-	}
-	if c == nil || h.Fleet == nil {
-		return nil, apierrors.NewNotFound(clustersResource.GroupResource(), name)
-	}
-	synced, pending := h.Fleet.Pending(name)
-	if pending == nil {
-		pending = []cluster.Pending{}
-	}
-	return Sync{Synced: synced, Pending: pending}, nil
 }

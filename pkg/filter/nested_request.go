@@ -3,17 +3,10 @@ package filter
 import (
 	"errors"
 	"net/http"
-	"strings"
 
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
-
-// isFleetList reports whether a path is one of lists over all clusters, or of a search. Others below /fleet are those by which clusters
-// join.
-func isFleetList(path string) bool {
-	return path == "/fleet/search" || strings.HasPrefix(path, "/fleet/kapis/") || strings.HasPrefix(path, "/fleet/kapi/")
-}
 
 // nested begins a request that the handler of another one makes for the same caller, with the same credentials. It is parsed by itself,
 // has a record of its own, and nothing of the decision on the other.

@@ -1,11 +1,8 @@
 package audit
 
 import (
-	"encoding/json"
 	"strings"
 	"unsafe"
-
-	"k8s.io/klog/v2"
 )
 
 // Compact returns a copy of e without bodies, which retains nothing of e or of its request, and how many bytes it takes.
@@ -51,31 +48,4 @@ func (e *Event) Compact() (c *Event, size int) {
 func (e *Event) Caller() (name, uid string) {
 	name, uid, _ = e.caller()
 	return name, uid
-}
-
-// recentEvent is an event as pages of release 3 read it: the name of the user has two keys.
-type recentEvent struct {
-	*kubesphereEvent
-	User recentUser
-}
-
-type recentUser struct {
-	Username string
-	Name     string   `json:"username"`
-	UID      string   `json:"uid,omitempty"`
-	Groups   []string `json:"groups,omitempty"`
-}
-
-// Record returns e as pages of the console read it.
-func (e *Event) Record() json.RawMessage {
-	out := recentEvent{kubesphereEvent: kubesphere(e)}
-	out.Devops = new(string)
-	u := out.kubesphereEvent.User
-	out.User = recentUser{u.Username, u.Username, u.UID, u.Groups}
-	text, err := json.Marshal(out)
-	if err != nil { // it has nothing that could not be written
-		klog.ErrorS(err, "An audit event could not be encoded")
-		return json.RawMessage("{}")
-	}
-	return text
 }

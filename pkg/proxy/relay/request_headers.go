@@ -4,17 +4,9 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"unicode"
-	"unicode/utf8"
-
-	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/web"
 )
-
-// SyntheticGroup begins the names of the groups that only this server asserts, and only as the result of a decision: they stand for the
-// role that allowed the request.
-const SyntheticGroup = "kapis:"
 
 // CutHeaders removes the headers of a client that kube-apiserver, or a server after it, could take for this server's own: identities,
 // forwarded addresses, credentials of this server's own users. Expect is answered here.
@@ -58,22 +50,4 @@ func SetPeer(h http.Header, remoteAddr string) {
 	if host, _, err := net.SplitHostPort(remoteAddr); err == nil {
 		h["X-Forwarded-For"] = []string{host}
 	}
-}
-
-// Survives reports whether a header's value arrives as it is sent: receivers strip blanks at the ends (RFC 9110, 5.5), so that "
-// system:masters" would arrive as another name, and control characters fail the request or begin another line.
-func Survives(value string) bool {
-	return strings.TrimSpace(value) == value && strings.IndexFunc(value, unicode.IsControl) < 0 && utf8.ValidString(value)
-}
-
-// Assertable reports whether a group is told to another server: none that is powerful in itself, and no synthetic one.
-func Assertable(group string) bool {
-	switch {
-	case group == "" || strings.HasPrefix(group, SyntheticGroup) || !Survives(group):
-		return false
-	case !strings.HasPrefix(group, "system:"):
-		return true
-	}
-	return group == user.AllAuthenticated || group == user.AllUnauthenticated ||
-		group == "system:serviceaccounts" || strings.HasPrefix(group, "system:serviceaccounts:")
 }

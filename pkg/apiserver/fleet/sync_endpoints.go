@@ -2,28 +2,19 @@ package fleet
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
-	"strconv"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
-	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/extensionsync"
 	"kapis.dev/ks-apiserver/pkg/cluster/fleetsync"
 	"kapis.dev/ks-apiserver/pkg/cluster/releasesync"
 	"kapis.dev/ks-apiserver/pkg/cluster/revalidate"
-	"kapis.dev/ks-apiserver/pkg/store/index"
 	"kapis.dev/ks-apiserver/pkg/version"
 )
 
@@ -71,58 +62,4 @@ func about(o Options, kubernetesVersion string) func(context.Context) (*cluster.
 		a.SetNodes(nodes)
 		return a, nil
 	}
-}
-
-// ownBindings are the kinds of bindings that a member has of its own.
-var ownBindings = []schema.GroupVersionResource{
-	iamv1beta1.SchemeGroupVersion.WithResource("clusterrolebindings"),
-	iamv1beta1.SchemeGroupVersion.WithResource("rolebindings"),
-}
-
-// bound knows whom a member's own bindings name.
-type bound struct {
-	caches fleetsync.Snapshots
-
-	mu   sync.Mutex
-	last *fleetsync.Bound
-}
-
-// now returns them. It costs nothing while no binding changes.
-func (b *bound) now(ctx context.Context) (*fleetsync.Bound, error) {
-	var snaps []*index.Snapshot
-	version := ""
-	for _, k := range ownBindings {
-		snap, err := b.caches.Snapshot(ctx, k)
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		snaps, version = append(snaps, snap), version+strconv.FormatUint(snap.Generation(), 10)+" "
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.last != nil && b.last.Version == version {
-		return b.last, nil
-	}
-	names := map[string]bool{}
-	for _, snap := range snaps {
-		snap.ByName(index.All()).Walk(0, false, func(ref *index.Ref) bool {
-			var o struct {
-				Subjects []struct{ Kind, Name string } `json:"subjects"`
-			}
-			if json.Unmarshal([]byte(snap.Record(ref).JSON.String()), &o) != nil {
-				return true
-			}
-			for _, s := range o.Subjects {
-				if s.Kind == "User" {
-					names[s.Name] = true
-				}
-			}
-			return true
-		})
-	}
-	b.last = &fleetsync.Bound{Version: version, Users: slices.Sorted(maps.Keys(names))}
-	return b.last, nil
 }
