@@ -112,7 +112,7 @@ test-servers: ## install OpenLDAP, Redis, Chromium and Node.js for the tests, wh
 .PHONY: test-e2e
 test-e2e: ## end-to-end tests against the real control plane
 	tools/dev/build.sh $(BIN)
-	DEV_GOGC=200 $(GO_TEST_RACE) -count=1 -timeout 85m ./tools/e2e/...
+	DEV_GOGC=200 $(GO_TEST) -count=1 -timeout 85m ./tools/e2e/... # the programs are built with -race by the tests
 	cd tools/logins && $(GO_TEST) -count=1 ./clients ./product
 	$(MAKE) test-node
 	@if $(BIN)/dev check-node >/dev/null 2>&1; then cd tools/logins && BIN=$(BIN) $(GO_TEST) -count=1 -run '^TestAPageHas' ./product -real-node; fi
