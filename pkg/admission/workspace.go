@@ -23,7 +23,7 @@ var (
 // by the label of other objects. Creation over something that exists is to update it and to delete it, so that both rights are needed
 // (S65). Namespaces of a workspace that is gone would belong to the new one: that takes the rights that moving them takes (S69). So would
 // its repositories, applications and releases in the store: whoever may change any workspace makes it.
-func checkCreation(ctx context.Context, rights PlacementRights, kind schema.GroupVersionResource, name string) error {
+func checkCreation(ctx context.Context, rights WriterRights, kind schema.GroupVersionResource, name string) error {
 	other, what := workspacesKind, "workspace"
 	if kind == workspacesKind {
 		other, what = templatesKind, "template of a workspace"
@@ -77,7 +77,7 @@ func checkCreation(ctx context.Context, rights PlacementRights, kind schema.Grou
 
 // checkEnd refuses to change when a workspace or its template is deleted, and what is deleted with it, without the right to delete it:
 // the garbage collector and the controllers act on these fields for any writer (S65). before is empty for a creation.
-func checkEnd(ctx context.Context, rights PlacementRights, kind schema.GroupVersionResource, name string, before,
+func checkEnd(ctx context.Context, rights WriterRights, kind schema.GroupVersionResource, name string, before,
 	after *metav1.ObjectMeta) error {
 	what := ""
 	switch {

@@ -25,7 +25,7 @@ var (
 //	any change                                        to update or delete the template: others may only patch all of them
 //	protection, overrides, labels of the workspaces   to delete any workspace template
 //	a placement                                       on creation, a right to each cluster; a change also needs to update any template
-func CheckTemplate(ctx context.Context, rights PlacementRights, old, next *tenantv1beta1.WorkspaceTemplate) error {
+func CheckTemplate(ctx context.Context, rights WriterRights, old, next *tenantv1beta1.WorkspaceTemplate) error {
 	before := &tenantv1beta1.WorkspaceTemplate{}
 	if old != nil {
 		before = old
@@ -51,7 +51,7 @@ func CheckTemplate(ctx context.Context, rights PlacementRights, old, next *tenan
 
 // edits reports whether the writer may update or delete the template of a workspace: a deletion first writes into it what happens to the
 // namespaces.
-func edits(ctx context.Context, rights PlacementRights, workspace string) (bool, error) {
+func edits(ctx context.Context, rights WriterRights, workspace string) (bool, error) {
 	if ok, err := rights.MayIn(ctx, "update", templatesKind, workspace); err != nil || ok {
 		return ok, err
 	}
@@ -75,7 +75,7 @@ func restricted(before, after *tenantv1beta1.WorkspaceTemplate) string {
 }
 
 // checkPlacement refuses to place a workspace in a cluster, or to remove it from one, without a right to the cluster.
-func checkPlacement(ctx context.Context, rights PlacementRights, exists bool, name string, before, after *tenantv1beta1.Placement) error {
+func checkPlacement(ctx context.Context, rights WriterRights, exists bool, name string, before, after *tenantv1beta1.Placement) error {
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
 	}

@@ -37,7 +37,7 @@ func (h *Handler) checkTemplate(ctx context.Context, old, next *unstructured.Uns
 	if err := convert(next, after); err != nil {
 		return status.BadRequestf("the body is no WorkspaceTemplate: %v", err)
 	}
-	rights := placementRights{h}
+	rights := writerRights{h}
 	if what := guarded(ctx, before, after); what != "" {
 		manages, err := rights.May(ctx, "delete", templatesKind)
 		if err != nil {
@@ -86,18 +86,18 @@ func guarded(ctx context.Context, before, after *tenantv1beta1.WorkspaceTemplate
 	return ""
 }
 
-// placementRights are those of the caller of a request.
-type placementRights struct{ *Handler }
+// writerRights are those of the caller of a request.
+type writerRights struct{ *Handler }
 
-// MayIn implements admission.PlacementRights.
-func (p placementRights) MayIn(ctx context.Context, verb string, gvr schema.GroupVersionResource, workspace string) (bool, error) {
+// MayIn implements admission.WriterRights.
+func (p writerRights) MayIn(ctx context.Context, verb string, gvr schema.GroupVersionResource, workspace string) (bool, error) {
 	i := right(verb, gvr, workspace, request.Workspace)
 	i.Workspace = workspace
 	return p.may(ctx, i)
 }
 
-// MayInNamespaces implements admission.PlacementRights. It is the right that moving one out of the workspace takes.
-func (p placementRights) MayInNamespaces(ctx context.Context, verb, workspace string) (bool, error) {
+// MayInNamespaces implements admission.WriterRights. It is the right that moving one out of the workspace takes.
+func (p writerRights) MayInNamespaces(ctx context.Context, verb, workspace string) (bool, error) {
 	i := right(verb, tenantNamespaces, "", request.Workspace)
 	i.Workspace = workspace
 	if ok, err := p.may(ctx, i); err != nil || ok {
@@ -106,8 +106,8 @@ func (p placementRights) MayInNamespaces(ctx context.Context, verb, workspace st
 	return p.may(ctx, right(verb, namespacesKind, "", request.Cluster))
 }
 
-// Exists implements admission.PlacementRights.
-func (p placementRights) Exists(ctx context.Context, gvr schema.GroupVersionResource, name string) (bool, error) {
+// Exists implements admission.WriterRights.
+func (p writerRights) Exists(ctx context.Context, gvr schema.GroupVersionResource, name string) (bool, error) {
 	kind, err := p.Resources.Catalog().Resolve(ctx, gvr)
 	if err != nil {
 		return false, err
@@ -119,27 +119,28 @@ func (p placementRights) Exists(ctx context.Context, gvr schema.GroupVersionReso
 	return err == nil, err
 }
 
-// Leftovers implements admission.PlacementRights. Of the application store the webhook of kube-apiserver, which sees the same write, asks.
-func (p placementRights) Leftovers(_ context.Context, workspace string) (left admission.Leftovers, err error) {
+// Leftovers implements admission.WriterRights. Of the application store the webhook of kube-apiserver asks, which sees the same
+// write.
+func (p writerRights) Leftovers(_ context.Context, workspace string) (left admission.Leftovers, err error) {
 	left.Namespaces, left.Bindings = p.Labelled.Leftovers(workspace)
 	return left, nil
 }
 
-// May implements admission.PlacementRights.
-func (p placementRights) May(ctx context.Context, verb string, gvr schema.GroupVersionResource) (bool, error) {
+// May implements admission.WriterRights.
+func (p writerRights) May(ctx context.Context, verb string, gvr schema.GroupVersionResource) (bool, error) {
 	return p.may(ctx, right(verb, gvr, "", request.Global))
 }
 
-// Administers implements admission.PlacementRights. What is bound in other clusters than this one is not known here.
-func (p placementRights) Administers(ctx context.Context, cluster string) (bool, error) {
+// Administers implements admission.WriterRights. What is bound in other clusters than this one is not known here.
+func (p writerRights) Administers(ctx context.Context, cluster string) (bool, error) {
 	if cluster != p.Fleet.Host {
 		return false, nil
 	}
 	return p.may(ctx, everything(request.Cluster))
 }
 
-// IsPublic implements admission.PlacementRights.
-func (p placementRights) IsPublic(ctx context.Context, cluster string) (bool, error) {
+// IsPublic implements admission.WriterRights.
+func (p writerRights) IsPublic(ctx context.Context, cluster string) (bool, error) {
 	return p.Fleet.IsPublic(ctx, cluster)
 }
 

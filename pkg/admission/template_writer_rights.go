@@ -13,8 +13,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// PlacementRights are further rights of the writer of a WorkspaceTemplate.
-type PlacementRights interface {
+// WriterRights are further rights of the writer of a WorkspaceTemplate.
+type WriterRights interface {
 	// MayIn reports whether the writer may do a verb on the object of a kind that has the name of a workspace, on the platform or in that
 	// workspace.
 	MayIn(ctx context.Context, verb string, gvr schema.GroupVersionResource, workspace string) (bool, error)
@@ -39,10 +39,10 @@ type Leftovers struct {
 	InStore string
 }
 
-// held are the PlacementRights by what the writer holds.
+// held are the WriterRights by what the writer holds.
 type held struct{ *escalationCheck }
 
-// MayIn implements PlacementRights.
+// MayIn implements WriterRights.
 func (h held) MayIn(ctx context.Context, verb string, gvr schema.GroupVersionResource, workspace string) (bool, error) {
 	at := authz.BindingScope{Scope: request.Workspace, Workspace: workspace}
 	rule := []rbacv1.PolicyRule{{
@@ -51,7 +51,7 @@ func (h held) MayIn(ctx context.Context, verb string, gvr schema.GroupVersionRes
 	return h.holds(ctx, at, rule, verb, gvr, workspace)
 }
 
-// MayInNamespaces implements PlacementRights. Roles of a workspace name its namespaces in either group.
+// MayInNamespaces implements WriterRights. Roles of a workspace name its namespaces in either group.
 func (h held) MayInNamespaces(ctx context.Context, verb, workspace string) (bool, error) {
 	at := authz.BindingScope{Scope: request.Workspace, Workspace: workspace}
 	for _, gvr := range []schema.GroupVersionResource{{Version: "v1", Resource: "namespaces"},
@@ -64,7 +64,7 @@ func (h held) MayInNamespaces(ctx context.Context, verb, workspace string) (bool
 	return false, nil
 }
 
-// Exists implements PlacementRights.
+// Exists implements WriterRights.
 func (h held) Exists(_ context.Context, gvr schema.GroupVersionResource, name string) (bool, error) {
 	if h.guard.Known == nil {
 		return false, errors.New("see whether there is a workspace of the name: workspaces are not known here")
@@ -72,7 +72,7 @@ func (h held) Exists(_ context.Context, gvr schema.GroupVersionResource, name st
 	return h.guard.Known.exists(gvr, name), nil
 }
 
-// Leftovers implements PlacementRights.
+// Leftovers implements WriterRights.
 func (h held) Leftovers(ctx context.Context, workspace string) (left Leftovers, err error) {
 	left.Namespaces, left.Bindings = h.guard.Holdings.Leftovers(workspace)
 	if h.guard.InStore != nil {
@@ -81,13 +81,13 @@ func (h held) Leftovers(ctx context.Context, workspace string) (left Leftovers, 
 	return left, err
 }
 
-// May implements PlacementRights.
+// May implements WriterRights.
 func (h held) May(ctx context.Context, verb string, gvr schema.GroupVersionResource) (bool, error) {
 	rule := []rbacv1.PolicyRule{{Verbs: []string{verb}, APIGroups: []string{gvr.Group}, Resources: []string{gvr.Resource}}}
 	return h.holds(ctx, authz.BindingScope{}, rule, verb, gvr, "")
 }
 
-// Administers implements PlacementRights. Bindings in other clusters are not known here.
+// Administers implements WriterRights. Bindings in other clusters are not known here.
 func (h held) Administers(ctx context.Context, cluster string) (bool, error) {
 	if h.guard.Host == "" || cluster != h.guard.Host {
 		return false, nil
@@ -98,7 +98,7 @@ func (h held) Administers(ctx context.Context, cluster string) (bool, error) {
 		schema.GroupVersionResource{Group: "*", Version: "*", Resource: "*"}, "")
 }
 
-// IsPublic implements PlacementRights.
+// IsPublic implements WriterRights.
 func (h held) IsPublic(_ context.Context, cluster string) (bool, error) {
 	if h.guard.Known == nil {
 		return false, errors.New("see whether a cluster is public: clusters are not known here")
