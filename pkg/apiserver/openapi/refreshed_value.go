@@ -9,8 +9,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// loadTimeout bounds one request to kube-apiserver, which takes seconds to build a document again.
-const loadTimeout = 30 * time.Second
+// loadTimeout bounds one request to kube-apiserver. It takes seconds to build a document again, and many where it is busy; after a minute it
+// ends a request itself.
+const loadTimeout = time.Minute
 
 // fresh is a value that is requested again on demand when it is older than keep. While that fails, the last one is used.
 type fresh[T any] struct {
@@ -65,9 +66,12 @@ func (f *fresh[T]) reload() (T, error) {
 	before, had := f.value, f.loaded
 	f.mu.Unlock()
 	v, err := f.load(ctx, before)
-	if err != nil && had {
+	switch {
+	case err != nil && had:
 		klog.V(2).InfoS("serving the OpenAPI document that was current before", "reason", err)
 		v, err = before, nil
+	case err != nil: // clients are not told why
+		klog.ErrorS(err, "There is no OpenAPI document to serve; the next request after a pause asks again", "pause", f.keep)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
