@@ -9,8 +9,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// loadTimeout bounds one request to kube-apiserver. It takes seconds to build a document again, and many where it is busy; after a minute it
-// ends a request itself.
+// loadTimeout bounds one request to kube-apiserver. It takes seconds to build a document again, and many where it is busy; after a minute
+// it ends a request itself.
 const loadTimeout = time.Minute
 
 // fresh is a value that is requested again on demand when it is older than keep. While that fails, the last one is used.

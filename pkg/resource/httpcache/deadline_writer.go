@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// writeTimeout is how long a client may read nothing of a long answer before its connection is aborted.
+// writeTimeout is how long a client may take for halfWrite bytes of a long answer before its connection is aborted.
 const writeTimeout = 30 * time.Second
 
 // deadlineWriter writes to a client in pieces, each with a deadline, so that a client that reads nothing does not keep its
@@ -14,19 +14,24 @@ const writeTimeout = 30 * time.Second
 type deadlineWriter struct {
 	w           http.ResponseWriter
 	control     *http.ResponseController
-	deadlineSet time.Time // when the deadline was set
+	timeout     time.Duration // for one write
+	deadlineSet time.Time     // when the deadline was set
 }
 
-// maxWrite is how much is written at once without a copy, and must be read within writeTimeout: large writes need fewer
-// system calls, and wake up the reader less often.
-const maxWrite = 512 << 10
+// maxWrite is how much is written at once without a copy: large writes need fewer system calls, and wake up the reader less
+// often. A page of a hundred large objects is one write.
+const maxWrite, halfWrite = 1 << 20, 512 << 10
 
 // newDeadlineWriter returns a writer for an answer of so many bytes, 0 where that is not known.
 func newDeadlineWriter(w http.ResponseWriter, bytes int64) io.Writer {
 	if bytes > 0 && bytes < smallAnswer {
 		return w
 	}
-	return &deadlineWriter{w: w, control: http.NewResponseController(w)}
+	timeout := writeTimeout
+	if bytes > halfWrite {
+		timeout *= maxWrite / halfWrite
+	}
+	return &deadlineWriter{w: w, control: http.NewResponseController(w), timeout: timeout}
 }
 
 // Write writes all of b.
@@ -47,7 +52,7 @@ func (p *deadlineWriter) Write(b []byte) (n int, err error) {
 func (p *deadlineWriter) extendDeadline() {
 	if now := time.Now(); now.Sub(p.deadlineSet) > time.Second {
 		p.deadlineSet = now
-		_ = p.control.SetWriteDeadline(now.Add(writeTimeout))
+		_ = p.control.SetWriteDeadline(now.Add(p.timeout))
 	}
 }
 
