@@ -1,8 +1,6 @@
 package gateway
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // Backend is what gateways are made by: a class of gateway.networking.k8s.io, or templates; nothing where neither is configured.
 type Backend struct {

@@ -1,8 +1,6 @@
 package exchange
 
-import (
-	"time"
-)
+import "time"
 
 // retryMost is the longest wait of what a member refuses again and again.
 const retryMost = 5 * time.Minute

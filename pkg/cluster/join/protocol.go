@@ -1,9 +1,7 @@
 // Package join is how a member cluster joins a fleet: what is sent, and the tokens that let it in.
 package join
 
-import (
-	"time"
-)
+import "time"
 
 const (
 	// PathJoin takes a Request.

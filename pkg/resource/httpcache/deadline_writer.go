@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// writeTimeout is how long a client may take for halfWrite bytes of a long answer before its connection is aborted.
+// writeTimeout is how long a client may take for half of maxWrite of a long answer before its connection is aborted.
 const writeTimeout = 30 * time.Second
 
 // deadlineWriter writes to a client in pieces, each with a deadline, so that a client that reads nothing does not keep its
@@ -20,7 +20,7 @@ type deadlineWriter struct {
 
 // maxWrite is how much is written at once without a copy: large writes need fewer system calls, and wake up the reader less
 // often. A page of a hundred large objects is one write.
-const maxWrite, halfWrite = 1 << 20, 512 << 10
+const maxWrite = 1 << 20
 
 // newDeadlineWriter returns a writer for an answer of so many bytes, 0 where that is not known.
 func newDeadlineWriter(w http.ResponseWriter, bytes int64) io.Writer {
@@ -28,8 +28,8 @@ func newDeadlineWriter(w http.ResponseWriter, bytes int64) io.Writer {
 		return w
 	}
 	timeout := writeTimeout
-	if bytes > halfWrite {
-		timeout *= maxWrite / halfWrite
+	if bytes > maxWrite/2 {
+		timeout *= 2
 	}
 	return &deadlineWriter{w: w, control: http.NewResponseController(w), timeout: timeout}
 }

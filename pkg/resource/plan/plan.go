@@ -1,8 +1,6 @@
 package plan
 
-import (
-	"kapis.dev/ks-apiserver/pkg/store/index"
-)
+import "kapis.dev/ks-apiserver/pkg/store/index"
 
 // Condition is one thing that must hold of an object.
 type Condition struct {

@@ -10,9 +10,7 @@
 // (config/rbac/app-store.yaml).
 package scope
 
-import (
-	restful "github.com/emicklei/go-restful/v3"
-)
+import restful "github.com/emicklei/go-restful/v3"
 
 const (
 	tenantGroup, tenantVersion = "tenant.kubesphere.io", "v1beta1"

@@ -11,14 +11,14 @@ import (
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 )
 
-// SystemWorkspace is the workspace of objects that are of no other.
-const SystemWorkspace = tenantv1beta1.SystemWorkspace
-
-// LabelWorkspace is the label of the workspace that an object is of.
-const LabelWorkspace = plan.WorkspaceLabel
-
-// LabelNamespace is the label of the namespace that a release is in.
-const LabelNamespace = "kubesphere.io/namespace"
+const (
+	// SystemWorkspace is the workspace of objects that are of no other.
+	SystemWorkspace = tenantv1beta1.SystemWorkspace
+	// LabelWorkspace is the label of the workspace that an object is of.
+	LabelWorkspace = plan.WorkspaceLabel
+	// LabelNamespace is the label of the namespace that a release is in.
+	LabelNamespace = "kubesphere.io/namespace"
+)
 
 // Store reads and writes the objects of the store for routes.
 type Store struct {
