@@ -162,7 +162,8 @@ func (d *deployment) fewRights() {
 	}
 }
 
-// isThere waits for what follows the readiness of pods: kube-proxy leads the Services to them, and the leader makes the first user.
+// isThere waits for what follows the readiness of pods: kube-proxy leads the Services to them, and the leader makes the first user and
+// the ClusterRoleBinding by which kube-apiserver knows its rights.
 func (d *deployment) isThere() {
 	d.eventually("the Service leads to a pod", func() error {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(d.service, "http://"))
@@ -183,6 +184,15 @@ func (d *deployment) isThere() {
 			`--output=jsonpath={.metadata.annotations.kapis\.dev/first-start}`)
 		if phase != "done" {
 			return fmt.Errorf("the Secret ks-admin-password says %q", phase)
+		}
+		return nil
+	})
+	d.eventually("kube-apiserver knows what the first user may", func() error {
+		code, text := d.kube.do(d.t, http.MethodPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+			`{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","spec":{"user":"admin","resourceAttributes":
+			{"group":"iam.kubesphere.io","resource":"users","verb":"create"}}}`)
+		if code != http.StatusCreated || !strings.Contains(text, `"allowed":true`) {
+			return fmt.Errorf("a review whether it may create users: %d %s", code, text)
 		}
 		return nil
 	})
