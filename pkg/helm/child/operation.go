@@ -83,7 +83,7 @@ func newOperation(job helm.Job, l *lines) (*operation, error) {
 	client.SetLogger(l)
 	cfg := action.NewConfiguration(action.ConfigurationSetLogger(l))
 	pinned := &record.Pinned{Driver: record.Bounded{Driver: secrets}, Release: job.Request.Name, Namespace: job.Request.Namespace}
-	cfg.RESTClientGetter, cfg.KubeClient = g, &owning{client, job.Request.Name, job.Request.Namespace}
+	cfg.RESTClientGetter, cfg.KubeClient = g, &owning{checkedByServer{client}, job.Request.Name, job.Request.Namespace}
 	cfg.Releases = storage.Init(pinned)
 	cfg.Releases.SetLogger(l)
 	cfg.Releases.MaxHistory = job.HistoryMax

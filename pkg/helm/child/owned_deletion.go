@@ -11,7 +11,7 @@ import (
 // owning is a client by which an upgrade and a rollback delete no object but the release's own. The SDK deletes whatever the former
 // revision has and the next one has not, and a record may be somebody else's word for what that is.
 type owning struct {
-	*kube.Client
+	checkedByServer
 	name, namespace string
 }
 
