@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds OUTDIR/dev, the development control plane, and OUTDIR/kubectl, a link to it; or, with "node", OUTDIR/node and
-# OUTDIR/pause, the programs of a real node.
+# Builds OUTDIR/dev, the development control plane, and OUTDIR/kubectl; or, with "node", OUTDIR/node and OUTDIR/pause, the programs
+# of a real node.
 #
 # usage: tools/dev/build.sh OUTDIR [node]
 #
@@ -48,7 +48,9 @@ fi
 build() { GOGC=400 go build -trimpath "$@"; }
 list() { go list -deps ./... >/dev/null; }
 # Renamed into place, so that a running control plane keeps its file and an interrupted build leaves the old one.
-link_dev() { build -ldflags "$ldflags" -o "$out/.dev.new" . && mv "$out/.dev.new" "$out/dev"; }
+link_dev() {
+	build -ldflags "$ldflags" -o "$out/.new/" . ./kubectl && mv "$out/.new/dev" "$out/.new/kubectl" "$out" && rmdir "$out/.new"
+}
 link_node() {
 	build -ldflags "-s -w" -o "$out/pause" ./pause
 	build -ldflags "$ldflags" -o "$out/.node.new" ./node && mv "$out/.node.new" "$out/node"
@@ -67,5 +69,4 @@ progress "$of: modules" "about a minute the first time, to download them" list
 # In one go: built one after the other, each would end with packages that wait for each other, on one processor.
 progress "$of: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok and kubectl" "some 5 minutes the first time on two cores" link_dev
 
-ln -sf dev "$out/kubectl"
 printf '%s' "$inputs" >"$stamp"

@@ -1,8 +1,8 @@
 // Command dev runs a real Kubernetes control plane on this machine, for development and tests.
 //
 // It is one program with many roles: called as "dev COMPONENT ..." it is that component (etcd, kube-apiserver,
-// kube-controller-manager, kube-scheduler, kwok), called through a link named kubectl it is kubectl, and otherwise it is the
-// supervisor that starts itself in those roles. One file is smaller than six, since they share most of their code.
+// kube-controller-manager, kube-scheduler, kwok), and otherwise it is the supervisor that starts itself in those roles. One file is
+// smaller than five, since they share most of their code.
 package main
 
 import (
@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 
 	"kapis.dev/ks-apiserver/tools/dev/internal/component"
@@ -34,9 +33,6 @@ func main() {
 
 // role finds the component that this process was started as, and leaves os.Args as that component expects them.
 func role(args []string) (func(), bool) {
-	if run, ok := component.Find(filepath.Base(args[0])); ok {
-		return run, true
-	}
 	if len(args) < 2 {
 		return nil, false
 	}

@@ -246,6 +246,7 @@ var replacements = []struct {
 	{`[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d (\+0000|GMT)`, "TIME", "times of objects in describe, and the header Date"},
 	{`(?m)(resourceVersion(?:\\?")?[:=] ?(?:\\?")?|Resource Version: +)\d+`, "${1}VERSION", "versions count all writes to the cluster"},
 	{`(?m)^[IWE]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ (\w+\.go:\d+\])`, "$1", "the head of a log line has the time and the process"},
+	{`(?m)^envvar\.go:\d+\] "Feature gate default state" .*\n`, "", "kubectl's own feature gates, in no order"},
 	{`kube-api-access-\w+`, "kube-api-access", "the name of that volume is chosen anew for each pod"},
 	{`milliseconds=\d+`, "milliseconds=N", "how long it took"},
 	{`(?m)[ \t]*\b(\d+[dhm])*\d+[dhms]( ago|\b)[ \t]*`, " AGE ", "ages, with the blanks that pad their column"},

@@ -1,7 +1,7 @@
 // Package component holds the entry points of the programs that make up the control plane.
 //
-// It is the only package of this module that imports Kubernetes, etcd and kwok, so that everything else builds and tests
-// in seconds.
+// Except for kubectl and the real node, it is the only package of this module that imports Kubernetes, etcd and kwok, so that everything
+// else builds and tests in seconds.
 package component
 
 import (
@@ -15,13 +15,10 @@ import (
 	"go.etcd.io/etcd/etcdctl/v3/ctlv3"
 	"go.etcd.io/etcd/etcdutl/v3/etcdutl"
 	"go.etcd.io/etcd/server/v3/etcdmain"
-	_ "k8s.io/client-go/plugin/pkg/client/auth" // credential plug-ins of kubectl's kubeconfigs
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client metrics on /metrics
 	_ "k8s.io/component-base/metrics/prometheus/version"  // build information on /metrics
-	kubectl "k8s.io/kubectl/pkg/cmd"
-	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
@@ -53,8 +50,6 @@ func Find(name string) (func(), bool) {
 		return runKwok, true
 	case "kubelet":
 		return runKubelet, true
-	case "kubectl":
-		return runKubectl, true
 	default:
 		return nil, false
 	}
@@ -68,12 +63,6 @@ func runEtcdutl() {
 	root.AddCommand(etcdutl.NewSnapshotCommand())
 	if err := root.Execute(); err != nil {
 		os.Exit(1) // the command has printed it
-	}
-}
-
-func runKubectl() {
-	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
-		kubectlutil.CheckErr(err)
 	}
 }
 
