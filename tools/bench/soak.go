@@ -64,8 +64,7 @@ func (b *bench) soaked(ctx context.Context, r *soakRun) (err error) {
 		if err != nil {
 			return err
 		}
-		b.bin = filepath.Join(b.dir, "race")
-		if err := stack.Build(ctx, repo, b.bin, true); err != nil {
+		if b.bin, err = stack.Build(ctx, repo, true); err != nil {
 			return err
 		}
 	}

@@ -54,8 +54,7 @@ func run(m *testing.M) int {
 	}
 	bin := *shardBin
 	if bin == "" {
-		bin = filepath.Join(dir, "bin")
-		if err := stack.Build(ctx, repo, bin, *productRace); err != nil {
+		if bin, err = stack.Build(ctx, repo, *productRace); err != nil {
 			return fail(err)
 		}
 	}

@@ -58,8 +58,8 @@ func runShards() int {
 	if err != nil {
 		return fail(err)
 	}
-	bin := filepath.Join(dir, "bin")
-	if err := stack.Build(ctx, repo, bin, *productRace); err != nil {
+	bin, err := stack.Build(ctx, repo, *productRace)
+	if err != nil {
 		return fail(err)
 	}
 	listed, err := exec.CommandContext(ctx, os.Args[0], "-test.list=^Test").Output()

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -213,7 +214,7 @@ func TestRepo(t *testing.T) {
 }
 
 func TestBuildNeedsTheControlPlane(t *testing.T) {
-	err := Build(t.Context(), t.TempDir(), t.TempDir(), false)
+	_, err := Build(t.Context(), t.TempDir(), false)
 	if err == nil || !strings.Contains(err.Error(), "tools/dev/build.sh") {
 		t.Errorf("error %v does not say what to do", err)
 	}
@@ -222,7 +223,7 @@ func TestBuildNeedsTheControlPlane(t *testing.T) {
 func TestLinkReplacesWhatWasThere(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "kubectl")
-	for _, target := range []string{"old", "dev", name} {
+	for _, target := range []string{"old", "dev", "dev"} {
 		if err := link(target, name); err != nil {
 			t.Fatal(err)
 		}
@@ -230,4 +231,27 @@ func TestLinkReplacesWhatWasThere(t *testing.T) {
 	if got, err := os.Readlink(name); err != nil || got != "dev" {
 		t.Errorf("link to %q, %v", got, err)
 	}
+}
+
+func TestOneBuildAtATime(t *testing.T) {
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			unlock, err := lock(filepath.Join(dir, ".lock"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer unlock()
+			building := filepath.Join(dir, "building")
+			if err := os.Mkdir(building, 0o700); err != nil {
+				t.Errorf("two build at a time: %v", err)
+			}
+			if err := os.Remove(building); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
 }

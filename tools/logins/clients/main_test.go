@@ -74,8 +74,8 @@ func start(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	bin := filepath.Join(dir, "bin")
-	if err := stack.Build(ctx, repo, bin, true); err != nil {
+	bin, err := stack.Build(ctx, repo, true)
+	if err != nil {
 		return err
 	}
 	if product, err = stack.Start(ctx, stack.Options{Bin: bin, Dir: filepath.Join(dir, "dev"), Repo: repo, Log: os.Stderr}); err != nil {

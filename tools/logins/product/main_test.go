@@ -81,8 +81,8 @@ func start(dir string) error {
 	if err != nil {
 		return err
 	}
-	bin := filepath.Join(dir, "bin")
-	if err := stack.Build(ctx, repo, bin, *productRace); err != nil {
+	bin, err := stack.Build(ctx, repo, *productRace)
+	if err != nil {
 		return err
 	}
 	o := stack.Options{Bin: bin, Dir: filepath.Join(dir, "dev"), Repo: repo, Log: os.Stderr}
