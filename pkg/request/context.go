@@ -2,6 +2,7 @@ package request
 
 import (
 	"context"
+	"net/netip"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 )
@@ -41,6 +42,19 @@ type SourceKey struct{}
 func SourceFrom(ctx context.Context) string {
 	s, _ := ctx.Value(SourceKey{}).(string)
 	return s
+}
+
+// NetworkOf returns what counts as one source: an IPv4 address, or the 64-bit prefix of an IPv6 address that one customer gets; "" for
+// what is no address.
+func NetworkOf(source string) string {
+	a, err := netip.ParseAddr(source)
+	if err != nil {
+		return ""
+	}
+	if a = a.Unmap().WithZone(""); a.Is4() {
+		return a.String()
+	}
+	return netip.PrefixFrom(a, 64).Masked().String()
 }
 
 // BearerTokenKey is the context key of the bearer token that the request came with, as a string.

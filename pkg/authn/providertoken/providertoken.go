@@ -113,7 +113,7 @@ func (a *Authenticator) ask(ctx context.Context, provider string, p idp.Bearer, 
 	if got, ok := a.answers.Get(k, a.Now()); ok {
 		return got.Whose, got.Err
 	}
-	source := review.NetworkOf(request.SourceFrom(ctx))
+	source := request.NetworkOf(request.SourceFrom(ctx))
 	if !a.sources.Take(source, a.Now()) {
 		return nil, errBusy()
 	}

@@ -1,7 +1,6 @@
 package review
 
 import (
-	"net/netip"
 	"sync"
 	"time"
 
@@ -61,18 +60,6 @@ func (s *Sources) find(source string, now time.Time) *bucket {
 		s.byNetwork.Set(source, b)
 	}
 	return b
-}
-
-// NetworkOf returns what is counted as one source: an IPv4 address, or the 64-bit prefix of an IPv6 address that one customer gets.
-func NetworkOf(source string) string {
-	a, err := netip.ParseAddr(source)
-	if err != nil {
-		return ""
-	}
-	if a = a.Unmap().WithZone(""); a.Is4() {
-		return a.String()
-	}
-	return netip.PrefixFrom(a, 64).Masked().String()
 }
 
 // Len returns how many addresses are counted.

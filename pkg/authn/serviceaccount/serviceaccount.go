@@ -156,7 +156,7 @@ func (a *Authenticator) check(ctx context.Context, k review.Key, token string, c
 		return a.ask(ctx, a.genuine, c.Subject, k, token, c)
 	}
 	a.want()
-	source := review.NetworkOf(request.SourceFrom(ctx))
+	source := request.NetworkOf(request.SourceFrom(ctx))
 	if !a.sources.Take(source, a.Now()) {
 		a.results.WithLabelValues("limited").Inc()
 		return answer{Err: errBusy()}

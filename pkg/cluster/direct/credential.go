@@ -100,6 +100,15 @@ func (c claims) isFresh(now time.Time) bool {
 	return now.Before(time.Unix(c.Issued+(c.Ends-c.Issued)/2, 0))
 }
 
+// clientOf returns a client by a kubeconfig. Its error quotes nothing of that.
+func clientOf(c *rest.Config) (kubernetes.Interface, error) {
+	client, err := kubernetes.NewForConfig(c)
+	if err != nil {
+		return nil, errors.New("the authority, the certificate or the key in the kubeconfig can't be read")
+	}
+	return client, nil
+}
+
 // Exchange returns a kubeconfig with a credential of listed rights for the cluster of a kubeconfig, which it makes there by the credential
 // in that; nil where that is such a one already, with half of its life left. What it returns has been tried.
 func Exchange(ctx context.Context, kubeconfig []byte, transport func(*rest.Config), now time.Time) ([]byte, error) {
@@ -113,9 +122,9 @@ func Exchange(ctx context.Context, kubeconfig []byte, transport func(*rest.Confi
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	client, err := kubernetes.NewForConfig(c)
+	client, err := clientOf(c)
 	if err != nil {
-		return nil, errors.New("the certificate or the key in the kubeconfig can't be read")
+		return nil, err
 	}
 	if !has.isOf(account) {
 		if err := grant(ctx, client); err != nil {
@@ -140,9 +149,9 @@ func ExchangeFor(ctx context.Context, kubeconfig []byte, account string, transpo
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	client, err := kubernetes.NewForConfig(c)
+	client, err := clientOf(c)
 	if err != nil {
-		return nil, errors.New("the certificate or the key in the kubeconfig can't be read")
+		return nil, err
 	}
 	return tokenOf(ctx, client, account, kubeconfig)
 }
@@ -229,9 +238,9 @@ func try(ctx context.Context, kubeconfig []byte, transport func(*rest.Config)) e
 	if err != nil {
 		return err
 	}
-	client, err := kubernetes.NewForConfig(c)
+	client, err := clientOf(c)
 	if err != nil {
-		return errors.New("the authority in the kubeconfig can't be read")
+		return err
 	}
 	if findings := rights(ctx, client, false); len(findings) > 0 {
 		return errors.New("the new credential does not do: " + Summary(findings))

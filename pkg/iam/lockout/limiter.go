@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/crdclient"
 	"kapis.dev/ks-apiserver/pkg/recent"
+	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
@@ -139,7 +139,7 @@ func (l *Limiter) Delete(_, name string) {
 
 // Begin admits an attempt, or refuses it with ErrLimited, ErrBusy, or the error of a ctx that ended while it waited.
 func (l *Limiter) Begin(ctx context.Context, w Method, u *iam.User, name string, o iam.Origin) (*Attempt, error) {
-	at, source := networkOf(o.Source), o.Source
+	at, source := request.NetworkOf(o.Source), o.Source
 	a := &Attempt{l: l, User: u, way: w, key: recent.KeyOf(string(w), at), place: recent.KeyOf("place", at),
 		source: recent.KeyOf("source", at)}
 	who := "name " + name
@@ -161,18 +161,6 @@ func (l *Limiter) Begin(ctx context.Context, w Method, u *iam.User, name string,
 		return nil, err
 	}
 	return a, nil
-}
-
-// networkOf returns what counts as one network: an IPv4 address, or the 64 bits of an IPv6 address that one customer gets.
-func networkOf(source string) string {
-	a, err := netip.ParseAddr(source)
-	if err != nil {
-		return ""
-	}
-	if a = a.Unmap().WithZone(""); a.Is4() {
-		return a.String()
-	}
-	return netip.PrefixFrom(a, 64).Masked().String()
 }
 
 // waitForTurn waits until the attempt may run among those of its name and network.

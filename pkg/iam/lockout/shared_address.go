@@ -5,6 +5,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/recent"
+	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 const (
@@ -19,7 +20,7 @@ const (
 // address only selects among the networks that the user has logged in from. Codes of second factors are excluded: they follow a
 // right password.
 func (l *Limiter) share(a *Attempt, who, at string, o iam.Origin) {
-	claimed := networkOf(o.Claimed)
+	claimed := request.NetworkOf(o.Claimed)
 	if a.way == Code {
 		if o.Shared && claimed != "" {
 			a.visited, a.place = false, recent.KeyOf("place", at, "shared", claimed)

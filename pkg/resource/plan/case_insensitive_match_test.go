@@ -61,7 +61,7 @@ func TestLookingForAWordAllocatesNothing(t *testing.T) {
 	}
 	for _, o := range []string{`{"metadata":{"ownerReferences":[{"kind":"K","name":"n","uid":"u"}]}}`} {
 		r := &index.Record{JSON: textOf(t, o)}
-		if n := testing.AllocsPerRun(100, func() { anyOwner(r, func(o index.Owner) bool { return o.UID == "x" }) }); n > 0 {
+		if n := testing.AllocsPerRun(100, func() { r.AnyOwner(func(o index.Owner) bool { return o.UID == "x" }) }); n > 0 {
 			t.Errorf("owners: %v allocations", n)
 		}
 	}

@@ -45,7 +45,7 @@ func (b *Builder) metadata() {
 	if q.OwnerKind.Set {
 		kind := q.OwnerKind.Value
 		b.indexed(func(r *index.Record) bool {
-			return anyOwner(r, func(o index.Owner) bool { return o.Kind == kind })
+			return r.AnyOwner(func(o index.Owner) bool { return o.Kind == kind })
 		}, index.OwnedByKind(kind))
 	}
 	for i := range q.Annotations {
@@ -81,7 +81,7 @@ func (b *Builder) ownedBy(owner string) {
 	}
 	byUID := isUID(owner)
 	holds := func(r *index.Record) bool {
-		return anyOwner(r, func(o index.Owner) bool { return slices.Contains(uids, o.UID) || !byUID && o.Name == owner })
+		return r.AnyOwner(func(o index.Owner) bool { return slices.Contains(uids, o.UID) || !byUID && o.Name == owner })
 	}
 	if !byUID {
 		b.Check(holds)
@@ -110,27 +110,6 @@ func isUID(s string) bool {
 		}
 	}
 	return true
-}
-
-// anyOwner reports whether f holds for an owner of the object. It makes no list of them.
-func anyOwner(r *index.Record, f func(index.Owner) bool) bool {
-	for e := rawjson.Array(rawjson.Get(r.JSON.String(), "metadata", "ownerReferences")); e.Next(); {
-		var o index.Owner
-		for m := rawjson.Object(e.Value); m.Next(); {
-			switch m.Key {
-			case "kind":
-				o.Kind = rawjson.Text(m.Value)
-			case "name":
-				o.Name = rawjson.Text(m.Value)
-			case "uid":
-				o.UID = rawjson.Text(m.Value)
-			}
-		}
-		if f(o) {
-			return true
-		}
-	}
-	return false
 }
 
 // Label adds a condition on one label.

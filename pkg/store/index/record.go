@@ -68,6 +68,15 @@ type Owner struct {
 // Owners returns the object's owner references.
 func (r *Record) Owners() []Owner {
 	var out []Owner
+	r.AnyOwner(func(o Owner) bool {
+		out = append(out, o)
+		return false
+	})
+	return out
+}
+
+// AnyOwner reports whether f holds for one of the object's owner references. It makes no list of them.
+func (r *Record) AnyOwner(f func(Owner) bool) bool {
 	for e := rawjson.Array(r.owners); e.Next(); {
 		var o Owner
 		for m := rawjson.Object(e.Value); m.Next(); {
@@ -80,9 +89,11 @@ func (r *Record) Owners() []Owner {
 				o.UID = rawjson.Text(m.Value)
 			}
 		}
-		out = append(out, o)
+		if f(o) {
+			return true
+		}
 	}
-	return out
+	return false
 }
 
 // Pairs are labels or annotations, as their JSON.

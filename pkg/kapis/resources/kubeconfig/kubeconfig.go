@@ -88,10 +88,7 @@ func (k *Handler) get(r *restful.Request) (any, error) {
 		return (&Tokens{Server: k.Kube.Server, Authority: k.Kube.Authority, MaxAge: k.Kube.Tokens, AsCaller: k.AsCaller,
 			Now: time.Now}).Get(r.Request, name)
 	}
-	server, head := k.Server, ""
-	if server == "" {
-		server, head = noServer, noServerSays
-	}
+	server, head := k.server()
 	authority, err := k.ReadAuthority()
 	if err != nil {
 		return nil, err
@@ -114,6 +111,14 @@ const (
 		"# plain http. An administrator sets kubeconfig.server, and kubeconfig.certificateAuthority for a CA of one's own, in the\n" +
 		"# configuration of ks-apiserver; or replace the server below by the https address of ks-apiserver.\n"
 )
+
+// server returns the server of kubeconfigs, and what a kubeconfig says at its head.
+func (k *Handler) server() (server, head string) {
+	if k.Server == "" {
+		return noServer, noServerSays
+	}
+	return k.Server, ""
+}
 
 // ReadAuthority reads the CAs of the server's certificate; nil where there is no file.
 func (k *Handler) ReadAuthority() ([]byte, error) {

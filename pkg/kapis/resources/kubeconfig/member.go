@@ -35,10 +35,7 @@ func isOwnKubeconfig(i *request.Info, user string) bool {
 }
 
 func (k *Handler) ofMember(cluster, user string) (yamlText, error) {
-	server, head := k.Server, ""
-	if server == "" {
-		server, head = noServer, noServerSays
-	}
+	server, head := k.server()
 	authority, err := k.ReadAuthority()
 	if err != nil {
 		return nil, err
