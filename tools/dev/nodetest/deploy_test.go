@@ -207,10 +207,10 @@ func (d *deployment) works() {
 	password := d.kubectl("--namespace", system, "get", "secret", "ks-admin-password", "--output", "go-template={{.data.password | base64decode}}")
 	d.login = url.Values{"grant_type": {"password"}, "client_id": {"kubesphere"}, "client_secret": {secret}, "username": {"admin"}, "password": {password}}
 	l := &load{base: d.service, login: d.login}
-	var err error
-	if d.token, err = l.logIn(l.client(false)); err != nil {
-		d.t.Fatal(err)
-	}
+	d.eventually("the replicas have met the first user", func() (err error) {
+		d.token, err = l.logIn(l.client(false))
+		return err
+	})
 	pods := d.ask(http.StatusOK, d.service, http.MethodGet, "/kapis/resources.kubesphere.io/v1alpha3/namespaces/"+system+"/pods", "")
 	if !strings.Contains(pods, `"totalItems":4`) {
 		d.t.Errorf("the pods of the platform are %s", pods)
