@@ -7,7 +7,7 @@ import (
 )
 
 // checkedByServer is a client that leaves the check of fields to kube-apiserver, which has done it with each write since Kubernetes 1.25.
-// The SDK does so too, but only after it has read the OpenAPI documents of all groups of a chart to learn that the server does: four fifths
+// The SDK does so too, but only after it has read the OpenAPI documents of all groups of a chart to learn that the server does: two thirds
 // of the processor time of an operation.
 type checkedByServer struct{ *kube.Client }
 

@@ -1,4 +1,4 @@
-// Command kubectl is Kubernetes' own. It is no role of dev, since it is started thousands of times: alone it starts in half the time.
+// Command kubectl is Kubernetes' own. It is no role of dev: alone it starts in half the time, and the tests start it often.
 package main
 
 import (
