@@ -208,8 +208,8 @@ uninstall: ## take away what install applied
 	KUBECTL=$(KUBECTL) hack/uninstall.sh
 
 .PHONY: deploy
-deploy: install ## install, and run both binaries in the cluster (OVERLAY=config/overlays/prod, or a folder of your own)
-	$(KUBECTL) apply --server-side --force-conflicts --field-manager=ks-install -k $(OVERLAY)
+deploy: ## install, and run both binaries in the cluster, from IMAGE_REGISTRY (OVERLAY=config/overlays/prod, or a folder of your own)
+	KUBECTL=$(KUBECTL) OVERLAY=$(OVERLAY) IMAGE_REGISTRY=$(if $(filter file,$(origin IMAGE_REGISTRY)),,$(IMAGE_REGISTRY)) IMAGE_TAG=$(IMAGE_TAG) hack/deploy.sh
 
 .PHONY: undeploy
 undeploy: ## take away what deploy started; CRDs, roles and users stay
@@ -217,7 +217,10 @@ undeploy: ## take away what deploy started; CRDs, roles and users stay
 	$(KUBECTL) delete --ignore-not-found --cascade=foreground -k config/manager
 	$(KUBECTL) delete --ignore-not-found -f config/default/priorityclass.yaml
 	$(KUBECTL) delete --ignore-not-found -f config/overlays/prod/networkpolicy.yaml
+	@# Now that nothing makes them again: each of these, leading nowhere, would refuse writes or keep namespaces from being deleted.
 	$(KUBECTL) delete --ignore-not-found validatingwebhookconfigurations,mutatingwebhookconfigurations ks-controller-manager.kapis.dev
+	$(KUBECTL) delete apiservices -l app.kubernetes.io/part-of=ks-apiserver,app.kubernetes.io/managed-by=ks-controller-manager
+	$(KUBECTL) delete --ignore-not-found -f config/aggregated/service.yaml
 
 ##@ Cleaning
 

@@ -19,7 +19,7 @@ remove() {
   shift
   (($# > 0)) || return 0
   for file in "$@"; do args+=(-f "$file"); done
-  "${KUBECTL[@]}" delete --ignore-not-found --cascade="$cascade" --wait=false -o name "${args[@]}" >/dev/null
+  quietly delete --ignore-not-found --cascade="$cascade" --wait=false -o name "${args[@]}"
   echo "Deleted $# objects: $(for file in "$@"; do title "$file"; done | awk '{n[$1]++} END{for (k in n) {printf "%s%d %s", s, n[k], k; s=", "}}')."
 }
 

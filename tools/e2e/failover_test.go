@@ -141,10 +141,7 @@ func TestU53TheOtherManagerGoesOn(t *testing.T) {
 	dir := newPlane(t)
 	run := func(t *testing.T, name string) {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), "bash", filepath.Join("hack", name))
-		cmd.Dir = filepath.Join("..", "..")
-		cmd.Env = append(os.Environ(), "KUBECTL="+product.Program("kubectl"), "KUBECONFIG="+filepath.Join(dir, "kubeconfig"))
-		if out, err := cmd.CombinedOutput(); err != nil {
+		if out, err := script(t.Context(), product, name, "KUBECONFIG="+filepath.Join(dir, "kubeconfig")); err != nil {
 			t.Fatalf("%s: %v\n%s", name, err, out)
 		}
 	}
@@ -155,10 +152,17 @@ func TestU53TheOtherManagerGoesOn(t *testing.T) {
 	configAt(t, dir, filepath.Join(dir, "manager.kubeconfig"), "system:serviceaccount:kubesphere-system:ks-controller-manager",
 		"system:serviceaccounts", "system:serviceaccounts:kubesphere-system")
 	climber := clientAt(t, dir, "climber", "system:authenticated")
+	// An administrator as most clusters have them: with all rights, and not of system:masters, whom no webhook of ours is asked about.
+	configAt(t, dir, filepath.Join(dir, "oncall.kubeconfig"), "oncall", "system:authenticated")
+	oncall := []string{"KUBECONFIG=" + filepath.Join(dir, "oncall.kubeconfig")}
 	replicas := []*managerReplica{newManager(t), newManager(t)}
 	url := "https://" + balance(t, "127.0.0.1", replicas[0].hook, replicas[1].hook)
-	for _, m := range replicas {
+	start := func(t *testing.T, m *managerReplica) {
+		t.Helper()
 		m.start(t, product.Program("ks-controller-manager"), dir, url, "--config", filepath.Join(dir, "kubesphere.yaml"))
+	}
+	for _, m := range replicas {
+		start(t, m)
 	}
 	for i, m := range replicas {
 		eventually(t, "replica "+strconv.Itoa(i)+" is ready", m.ready())
@@ -238,8 +242,45 @@ func TestU53TheOtherManagerGoesOn(t *testing.T) {
 		t.Logf("the controllers were back %v after the leader was killed", time.Since(killed).Round(100*time.Millisecond))
 	})
 	step(t, "the other finishes the installation", func(t *testing.T) { finishedInstallation(t, root) })
+	step(t, "where none is left, an installation says what to do", func(t *testing.T) {
+		for _, m := range replicas {
+			m.kill()
+		}
+		kubectl := func(args ...string) {
+			t.Helper()
+			cmd := exec.CommandContext(t.Context(), product.Program("kubectl"), args...)
+			cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(dir, "kubeconfig"))
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("kubectl %q: %v\n%s", args, err, out)
+			}
+		}
+		kubectl("create", "clusterrolebinding", "oncall", "--clusterrole=cluster-admin", "--user=oncall")
+		const remedy = "delete validatingwebhookconfigurations,mutatingwebhookconfigurations ks-controller-manager.kapis.dev"
+		if out, err := script(t.Context(), product, "install.sh", oncall...); err == nil || !strings.Contains(string(out), "kubectl "+remedy) {
+			t.Errorf("got %v, want a refusal that names the remedy:\n%s", err, out)
+		}
+		kubectl(append([]string{"--kubeconfig", filepath.Join(dir, "oncall.kubeconfig")}, strings.Fields(remedy)...)...)
+		if out, err := script(t.Context(), product, "install.sh", oncall...); err != nil {
+			t.Fatalf("without the webhooks: %v\n%s", err, out)
+		}
+		start(t, replicas[0])
+		eventually(t, "a replica is ready again", replicas[0].ready())
+		eventually(t, "with its webhooks", refused("climbed-later"))
+	})
 	step(t, "uninstalled under way, nothing of it is in the way", func(t *testing.T) {
 		run(t, "uninstall.sh")
+		for _, plural := range []string{"roles", "rolebindings"} { // of several namespaces, some with the same name
+			l, err := root.Resource(schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: plural}).
+				List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=ks-apiserver"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range l.Items {
+				if o.GetDeletionTimestamp() == nil && !strings.HasPrefix(o.GetNamespace(), "kubesphere-") || o.GetNamespace() == "kubesphere-system" {
+					t.Errorf("%s %s/%s is left", plural, o.GetNamespace(), o.GetName())
+				}
+			}
+		}
 		for _, m := range replicas {
 			m.kill() // one of them was before
 		}

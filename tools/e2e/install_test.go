@@ -50,6 +50,14 @@ func TestWhatIsDeployedIsAccepted(t *testing.T) {
 	}
 }
 
+// What nobody has named images for is not deployed, and nothing is changed.
+func TestNothingIsDeployedWithoutImages(t *testing.T) {
+	out, err := script(t.Context(), product, "deploy.sh")
+	if err == nil || !strings.Contains(string(out), "Nothing was changed") || strings.Contains(string(out), "Applying") {
+		t.Errorf("got %v, want a refusal that says how to name images:\n%s", err, out)
+	}
+}
+
 // One kind without its CRD concerns that kind alone, is shown, and heals (U15, U40).
 func TestAMissingCRDConcernsItsKindAlone(t *testing.T) {
 	a := admin(t)

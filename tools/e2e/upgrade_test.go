@@ -40,7 +40,13 @@ func TestUpgradeAndWayBack(t *testing.T) {
 	clients.goesOn(t)
 
 	step(t, "EachVersionKnowsWhatIsStored", func(t *testing.T) {
-		this.make(t, w.kubeconfig, "deploy")
+		this.make(t, w.kubeconfig, "deploy", "IMAGE_REGISTRY=registry.example.com/team", "IMAGE_TAG=v2")
+		for _, program := range []string{"ks-apiserver", "ks-controller-manager"} {
+			got := w.kubectl(t, "get", "deployment", program, "-n", "kubesphere-system", "-o", "jsonpath={.spec.template.spec.containers[0].image}")
+			if want := "registry.example.com/team/" + program + ":v2"; got != want {
+				t.Errorf("got the image %s, want %s", got, want)
+			}
+		}
 		w.knowsWhatIsStored(t, previous)
 		w.knowsWhatIsStored(t, this)
 		clients.goesOn(t) // the previous programs, with the definitions and roles of this version

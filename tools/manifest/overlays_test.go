@@ -119,6 +119,11 @@ func TestTheOverlays(t *testing.T) {
 				}
 				robust(t, d, all.priorities[0])
 			}
+			for _, b := range all.budgets {
+				if p := b.Spec.UnhealthyPodEvictionPolicy; p == nil || *p != policyv1.AlwaysAllow {
+					t.Errorf("pods of %s that are not ready keep nodes from being drained", b.Name)
+				}
+			}
 			all.selectorsMatch(t)
 		})
 	}

@@ -397,6 +397,9 @@ func (d *deployment) aggregated() {
 // uninstalled takes away what was deployed, as people do.
 func (d *deployment) uninstalled() {
 	d.make("undeploy")
+	if left := d.kubectl("get", "apiservices", "--ignore-not-found", "--output=name", "--selector=app.kubernetes.io/managed-by=ks-controller-manager"); left != "" {
+		d.t.Errorf("%s leads nowhere: no namespace can be deleted", left)
+	}
 	d.eventually("the pods end", func() error {
 		if left := slices.Concat(d.allPods(apiserver), d.allPods(manager)); len(left) > 0 {
 			return fmt.Errorf("there are %+v", left)
