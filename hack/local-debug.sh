@@ -91,16 +91,19 @@ answering() {
   done
 }
 
-# select_pods SERVICE FROM TO moves its selector, if it still is as it was read.
+selector_of() { "${KUBECTL[@]}" get service "$1" -o jsonpath='{.spec.selector}'; }
+
+# select_pods SERVICE FROM TO moves its selector, if it still is as it was read. An answer may be lost of what was done: only what is there afterwards says.
 select_pods() {
   "${KUBECTL[@]}" patch service "$1" --type=json \
-    -p "[{\"op\":\"test\",\"path\":\"/spec/selector\",\"value\":$2},{\"op\":\"replace\",\"path\":\"/spec/selector\",\"value\":$3}]" >/dev/null
+    -p "[{\"op\":\"test\",\"path\":\"/spec/selector\",\"value\":$2},{\"op\":\"replace\",\"path\":\"/spec/selector\",\"value\":$3}]" >/dev/null ||
+    [[ $(selector_of "$1") == "$3" ]]
 }
 
 # exchange SERVICE: first this machine is one more endpoint, and then the only one, so that no request fails.
 exchange() {
   local selector slice=$1-local-debug
-  selector=$("${KUBECTL[@]}" get service "$1" -o jsonpath='{.spec.selector}')
+  selector=$(selector_of "$1")
   [[ $selector == "{"* ]] || fail "Service $namespace/$1 has no selector: another program leads it somewhere"
   "${KUBECTL[@]}" annotate service "$1" "$note=$selector" >/dev/null
   "${KUBECTL[@]}" apply -f - >/dev/null <<YAML
@@ -115,6 +118,7 @@ ports:
 $2
 YAML
   select_pods "$1" "$selector" "$moved" || {
+    selector_of "$1" >/dev/null || fail "Service $namespace/$1 can't be read, and may be exchanged: $0 recover, when it can"
     "${KUBECTL[@]}" delete endpointslice "$slice" --ignore-not-found >/dev/null
     "${KUBECTL[@]}" annotate service "$1" "$note-" >/dev/null
     fail "Service $namespace/$1 was changed at the same time: try again"
@@ -124,8 +128,13 @@ YAML
 
 # recover SERVICE: first the pods are endpoints again, and then this machine is none.
 recover() {
-  local selector=$2 left=120 ready
-  select_pods "$1" "$moved" "$selector" || echo "local-debug: Service $namespace/$1 has another selector already, which stays" >&2
+  local selector=$2 left=120 ready now
+  if ! select_pods "$1" "$moved" "$selector"; then
+    # The annotation has the only copy of the selector: it goes only when the Service has one again.
+    now=$(selector_of "$1") || fail "Service $namespace/$1 can't be read: try again"
+    [[ $now != "$moved" ]] || fail "the selector of Service $namespace/$1 can't be written: try again"
+    echo "local-debug: Service $namespace/$1 has another selector already, which stays" >&2
+  fi
   while :; do
     ready=$("${KUBECTL[@]}" get endpointslices -l "kubernetes.io/service-name=$1,endpointslice.kubernetes.io/managed-by!=local-debug.kapis.dev" \
       -o jsonpath='{.items[*].endpoints[?(@.conditions.ready==true)].addresses[0]}')

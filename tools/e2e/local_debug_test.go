@@ -112,6 +112,10 @@ func TestTrafficIsExchangedWithThisMachine(t *testing.T) {
 	if out, err := script(t.Context(), exchange...); err == nil || !strings.Contains(out, "is exchanged already") {
 		t.Errorf("a second exchange: %v, %s", err, out)
 	}
+	refused := `kubectl() { [[ " $* " != *" patch "* ]] && command kubectl "$@"; }; export -f kubectl; hack/local-debug.sh recover --namespace "$1"`
+	if out, err := shell(t.Context(), refused, ns); err == nil || !strings.Contains(out, "can't be written: try again") {
+		t.Errorf("recover, where the selector can't be written: %v, %s", err, out)
+	}
 	must("recover")
 	if now := selectors(t, ns); now != before {
 		t.Errorf("recover made the Services %s, want %s", now, before)
