@@ -289,7 +289,7 @@ func (p routes) own(container *restful.Container, documents, kinds http.Handler)
 			metrics.ServeHTTP(w, r)
 		case strings.HasPrefix(path, "/openapi/"):
 			documents.ServeHTTP(w, r)
-		case health.IsPath(path):
+		case request.IsProbe(path):
 			healthy.ServeHTTP(w, r)
 		case memberships(p).owns(path):
 			joins.ServeHTTP(w, r)

@@ -109,7 +109,7 @@ func (f *File) flush(ctx context.Context) {
 	rest := f.write(ctx, lines)
 	lost := bytes.Count(rest, []byte{'\n'})
 	f.metrics.written.WithLabelValues(backendFile).Add(float64(events - lost))
-	f.lost("stop", lost)
+	f.lost(dropStop, lost)
 	f.queue.done(lines, lost > 0)
 }
 

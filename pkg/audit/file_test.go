@@ -105,6 +105,9 @@ func TestFileThatCannotBeWrittenIsRefused(t *testing.T) {
 func TestQueueIsBoundedAndTellsOfDrops(t *testing.T) {
 	metrics := newMetrics(t)
 	f := &File{backend: newBackend(backendFile, AppendJSON, 1, metrics, time.Now), out: standardOutput{}}
+	if n := testutil.CollectAndCount(metrics.dropped); n != 3 {
+		t.Errorf("%d reasons have a series before their first event: an alert on the increase would miss it", n)
+	}
 	for range maxQueuedEvents + 7 {
 		f.Record(event("/a"))
 	}

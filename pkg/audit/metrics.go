@@ -2,6 +2,13 @@ package audit
 
 import "github.com/prometheus/client_golang/prometheus"
 
+// The reasons why events are lost.
+const (
+	dropFull    = "full"
+	dropRefused = "refused"
+	dropStop    = "stop"
+)
+
 // Metrics counts events.
 type Metrics struct {
 	written, dropped *prometheus.CounterVec

@@ -36,6 +36,9 @@ type backend struct {
 var scratch = sync.Pool{New: func() any { b := make([]byte, 0, 2048); return &b }}
 
 func newBackend(name string, encode Encode, batch int, metrics *Metrics, now func() time.Time) *backend {
+	for _, reason := range []string{dropFull, dropRefused, dropStop} { // a counter that begins at its first event has no increase
+		metrics.dropped.WithLabelValues(name, reason)
+	}
 	return &backend{name: name, queue: newQueue(encode, batch), encode: encode, metrics: metrics, now: now}
 }
 
@@ -50,7 +53,7 @@ func (b *backend) submit(e *Event, awaited bool) *outcome {
 	line := append(b.encode((*buf)[:0], e), '\n')
 	ok, result := b.queue.add(line, e.At, awaited)
 	if !ok {
-		b.count("full", 1)
+		b.count(dropFull, 1)
 	}
 	if cap(line) <= keptBuffer {
 		*buf = line

@@ -232,7 +232,7 @@ func (w *Webhook) deliver(ctx, last context.Context, lines []byte) (reason strin
 			klog.ErrorS(err, "Audit events can't be sent to the webhook")
 		}
 		if final {
-			return "refused"
+			return dropRefused
 		}
 		stopping := ctx.Done()
 		if ctx.Err() != nil {
@@ -240,7 +240,7 @@ func (w *Webhook) deliver(ctx, last context.Context, lines []byte) (reason strin
 		}
 		select {
 		case <-last.Done():
-			return "stop"
+			return dropStop
 		case <-stopping:
 		case <-time.After(pause):
 		}

@@ -191,7 +191,7 @@ func TestRecover(t *testing.T) {
 func TestMetricsNameWhatWasAskedFor(t *testing.T) {
 	m, reg := newMetrics(t)
 	h := Chain(http.HandlerFunc(ok), Observe(m), Recover, Info)
-	for _, path := range []string{"/apis/apps/v1/deployments", "/apis/apps/v1/deployments", "/version", "/a//b", "/api/v1/pods?watch=1",
+	for _, path := range []string{"/apis/apps/v1/deployments", "/apis/apps/v1/deployments", "/version", "/a//b", "/api/v1/pods?watch=1", "/readyz?verbose",
 		"/kapi/v1/nodes?limit=1&view=live"} {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		serve(h, r)
@@ -203,13 +203,14 @@ ks_server_request_total{code="200",group="",resource="",verb="get",version=""} 1
 ks_server_request_total{code="200",group="",resource="nodes",verb="list",version="v1"} 1
 ks_server_request_total{code="200",group="",resource="pods",verb="watch",version="v1"} 1
 ks_server_request_total{code="200",group="apps",resource="deployments",verb="list",version="v1"} 2
+ks_server_request_total{code="200",group="",resource="",verb="probe",version=""} 1
 ks_server_request_total{code="400",group="",resource="",verb="get",version=""} 1
 `
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "ks_server_request_total"); err != nil {
 		t.Error(err)
 	}
-	if n, err := testutil.GatherAndCount(reg, "ks_server_request_duration_seconds"); err != nil || n != 2 {
-		t.Errorf("%d timed series, want lists and the rest but no watch and no live page: %v", n, err)
+	if n, err := testutil.GatherAndCount(reg, "ks_server_request_duration_seconds"); err != nil || n != 3 {
+		t.Errorf("%d timed series, want lists, probes and the rest but no watch and no live page: %v", n, err)
 	}
 }
 

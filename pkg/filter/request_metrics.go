@@ -69,6 +69,9 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 
 func (m *Metrics) observe(rec *record, r *http.Request, took time.Duration) {
 	key := seriesKey{verb: verb(rec.info, r.Method), code: rec.code()}
+	if request.IsProbe(r.URL.Path) { // by which a replica that is not ready answers 503, and no user noticed
+		key.verb = "probe"
+	}
 	if rec.info != nil && rec.info.IsResource {
 		key.resourceKey = resourceKey{rec.info.APIGroup, rec.info.APIVersion, rec.info.Resource}
 	}

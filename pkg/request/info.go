@@ -108,3 +108,8 @@ func (i *Info) within(place string) string {
 	n := strings.LastIndexByte(i.Path, '/') + 1
 	return i.Path[:n] + place + "/" + i.Path[n:]
 }
+
+// IsProbe reports whether a path asks about the health of this process: /healthz, /livez, /readyz, and their checks.
+func IsProbe(path string) bool {
+	return strings.HasPrefix(path, "/healthz") || strings.HasPrefix(path, "/livez") || strings.HasPrefix(path, "/readyz")
+}

@@ -137,7 +137,7 @@ func problems(expr string, metrics map[string]Metric) []string {
 				return m, true
 			}
 		}
-		return Metric{}, name == "up"
+		return Metric{}, slices.Contains([]string{"up", "leader_election_master_status"}, name) // Prometheus', controller-runtime's
 	}
 	plain := spans.ReplaceAllString(quoted.ReplaceAllString(expr, `""`), "")
 	var labels []string

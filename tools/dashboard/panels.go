@@ -133,8 +133,8 @@ func queries(m Metric) ([]target, string) {
 	}
 	unit, of := "short", "max"
 	switch {
-	case strings.HasSuffix(m.Name, "_synced"):
-		of = "min" // one replica that is not matters
+	case m.Name == "ks_cache_synced":
+		of = "min" // one replica that is not matters; of a member, only those that it is linked to know
 	case strings.HasSuffix(m.Name, "_timestamp_seconds"):
 		return []target{{"A", fmt.Sprintf("min%s (%s > 0) - time()", by, m.Name), "time left"}}, "s"
 	case strings.HasSuffix(m.Name, "_seconds"):

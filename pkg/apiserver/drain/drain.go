@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"kapis.dev/ks-apiserver/pkg/apiserver/health"
+	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 // poll is how often open requests are looked for.
@@ -48,7 +48,7 @@ func (d *Drain) Count(next http.Handler) http.Handler {
 			// The client's next request goes where it is led to then. HTTP/2 says this by GOAWAY (RFC 9113, 6.8), which net/http sends for it.
 			w.Header().Set("Connection", "close")
 		}
-		if health.IsPath(r.URL.Path) {
+		if request.IsProbe(r.URL.Path) {
 			next.ServeHTTP(w, r)
 			return
 		}

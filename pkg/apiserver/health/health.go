@@ -23,11 +23,6 @@ type Check struct {
 	Fault func() error
 }
 
-// IsPath reports whether a path is one of those that a Handler serves.
-func IsPath(path string) bool {
-	return strings.HasPrefix(path, "/healthz") || strings.HasPrefix(path, "/livez") || strings.HasPrefix(path, "/readyz")
-}
-
 // Handler serves /healthz, /livez and /readyz: the body is "ok", or, with ?verbose or if a vital check fails, a line for each check, in
 // the form of kube-apiserver's. A check's own path, /readyz/{name}, reports on it alone. ?exclude=name leaves a check out. Why a check
 // fails is only for callers who are logged in: errors name addresses.

@@ -6,6 +6,7 @@ package kubeconfig
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -65,7 +66,7 @@ type Options struct {
 	Authority []byte
 	// MaxAge is the life of a certificate. kube-controller-manager may issue shorter ones.
 	MaxAge time.Duration
-	// Metrics registers ks_kubeconfig_certificate_expiry_timestamp_seconds.
+	// Metrics registers ks_kubeconfig_certificate_expiry_timestamp_seconds and ks_kubeconfig_certificate_renewal_timestamp_seconds.
 	Metrics prometheus.Registerer
 }
 
@@ -73,11 +74,18 @@ type Options struct {
 func Setup(_ context.Context, mgr manager.Manager, o Options) error {
 	r := &Reconciler{Options: o, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), Now: time.Now}
 	if o.Metrics != nil {
-		if err := o.Metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		expiry := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "ks_kubeconfig_certificate_expiry_timestamp_seconds",
 			Help: "When the first of the client certificates in users' kubeconfigs ends, as Unix time; 0 while there is none.",
-		}, r.first)); err != nil {
-			return fmt.Errorf("register the metric of certificates: %w", err)
+		}, func() float64 { return r.first(func(l life) time.Time { return l.ends }) })
+		due := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "ks_kubeconfig_certificate_renewal_timestamp_seconds",
+			Help: "When the first of the client certificates in users' kubeconfigs is due to be renewed, as Unix time; 0 while there is none.",
+		}, func() float64 { return r.first(func(l life) time.Time { return l.renewal }) })
+		for _, metric := range []prometheus.Collector{expiry, due} {
+			if err := o.Metrics.Register(metric); err != nil {
+				return fmt.Errorf("register the metrics of certificates: %w", err)
+			}
 		}
 	}
 	theirs, err := secrets(mgr, o.Namespace)
@@ -103,8 +111,11 @@ type Reconciler struct {
 
 	mu      sync.Mutex
 	pending map[string]*request
-	ends    map[string]time.Time
+	lives   map[string]life // of the certificates, by user
 }
+
+// life is when a certificate is due to be renewed, and when it ends.
+type life struct{ renewal, ends time.Time }
 
 // Reconcile updates the kubeconfig of one user.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -122,7 +133,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // forget deletes the Secret of a user who is deleted or disabled.
 func (r *Reconciler) forget(ctx context.Context, user string) error {
-	r.note(user, time.Time{})
+	r.note(user, nil)
 	if p := r.asked(user); p != nil {
 		if err := r.withdraw(ctx, user, p); err != nil {
 			return err
@@ -173,7 +184,7 @@ func (r *Reconciler) good(s *corev1.Secret, user string) (renew time.Duration, o
 	if err != nil || certificate.Subject.CommonName != user || len(c.AuthInfos[user].ClientKeyData) == 0 {
 		return 0, false
 	}
-	r.note(user, certificate.NotAfter)
+	r.note(user, certificate)
 	renew = renewal(certificate).Sub(r.Now())
 	return renew, renew > 0
 }
@@ -239,7 +250,7 @@ func (r *Reconciler) collect(ctx context.Context, u *iamv1beta1.User, p *request
 	if err := r.write(ctx, u, p, csr.Status.Certificate, certificate.NotAfter); err != nil {
 		return 0, err
 	}
-	r.note(u.Name, certificate.NotAfter)
+	r.note(u.Name, certificate)
 	return max(renewal(certificate).Sub(r.Now()), time.Second), r.withdraw(ctx, u.Name, p)
 }
 
@@ -311,26 +322,27 @@ func (r *Reconciler) asked(user string) *request {
 	return r.pending[user]
 }
 
-func (r *Reconciler) note(user string, ends time.Time) {
+// note remembers a user's certificate for the metrics, nil for none.
+func (r *Reconciler) note(user string, certificate *x509.Certificate) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case ends.IsZero():
-		delete(r.ends, user)
-	case r.ends == nil:
-		r.ends = map[string]time.Time{user: ends}
-	default:
-		r.ends[user] = ends
+	if certificate == nil {
+		delete(r.lives, user)
+		return
 	}
+	if r.lives == nil {
+		r.lives = map[string]life{}
+	}
+	r.lives[user] = life{renewal: renewal(certificate), ends: certificate.NotAfter}
 }
 
-// first returns the value of the metric.
-func (r *Reconciler) first() float64 {
+// first returns the value of a metric: the earliest time of all certificates.
+func (r *Reconciler) first(of func(life) time.Time) float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var first time.Time
-	for _, t := range r.ends {
-		if first.IsZero() || t.Before(first) {
+	for _, l := range r.lives {
+		if t := of(l); first.IsZero() || t.Before(first) {
 			first = t
 		}
 	}

@@ -136,6 +136,11 @@ func (w *world) secret() *corev1.Secret {
 	return s
 }
 
+// metrics returns when the first certificate ends, and when one is due to be renewed.
+func (w *world) metrics() (ends, due int64) {
+	return int64(w.r.first(func(l life) time.Time { return l.ends })), int64(w.r.first(func(l life) time.Time { return l.renewal }))
+}
+
 func (w *world) config() *clientcmdapi.Config {
 	w.t.Helper()
 	c, err := clientcmd.Load(w.secret().Data["config"])
@@ -174,8 +179,8 @@ func TestAnActiveUserHasACertificate(t *testing.T) {
 	if s.Labels[LabelUser] != "alice" || len(s.OwnerReferences) != 1 || s.Annotations[AnnotationExpires] != "2026-11-28T12:00:00Z" || len(w.requests()) != 0 {
 		t.Errorf("%+v", s.ObjectMeta)
 	}
-	if got := w.r.first(); got != float64(w.now.Add(week).Unix()) {
-		t.Errorf("the metric is %v", got)
+	if ends, due := w.metrics(); ends != w.now.Add(week).Unix() || due != w.now.Add(week/3*2).Unix() {
+		t.Errorf("the metrics are %d and %d", ends, due)
 	}
 	if w.run(); len(w.requests()) != 0 {
 		t.Error("another is asked for")
@@ -252,7 +257,7 @@ func TestADisabledOrDeletedUserLosesIt(t *testing.T) {
 			w.sign()
 			w.run()
 			end(w)
-			if w.run(); w.secret() != nil || w.r.first() != 0 {
+			if w.run(); w.secret() != nil || len(w.r.lives) != 0 {
 				t.Error("the kubeconfig is still there")
 			}
 		})

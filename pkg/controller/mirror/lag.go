@@ -23,7 +23,7 @@ type Lag struct {
 	since map[string]time.Time // by source, of roles that wait to be reconciled
 }
 
-// NewLag registers the metric ks_mirror_lag_seconds{kind}.
+// NewLag registers the metrics ks_mirror_lag_seconds{kind}, of what was written, and ks_mirror_waiting_seconds, of what could not be.
 func NewLag(registry prometheus.Registerer, now func() time.Time) (*Lag, error) {
 	l := &Lag{now: now, since: map[string]time.Time{}}
 	l.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -31,10 +31,30 @@ func NewLag(registry prometheus.Registerer, now func() time.Time) (*Lag, error) 
 		Help:    "Time from a change of a role, binding, template or namespace until the native objects that mirror it were written.",
 		Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60},
 	}, []string{"kind"})
-	if err := registry.Register(l.seconds); err != nil {
-		return nil, fmt.Errorf("register the metric of the mirror's lag: %w", err)
+	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "ks_mirror_waiting_seconds",
+		Help: "How long the change has waited whose native objects are longest not written; 0 while none waits.",
+	}, l.waiting)
+	for _, metric := range []prometheus.Collector{l.seconds, waiting} {
+		if err := registry.Register(metric); err != nil {
+			return nil, fmt.Errorf("register the metrics of the mirror's lag: %w", err)
+		}
 	}
 	return l, nil
+}
+
+// waiting returns how many seconds the oldest clock has run.
+func (l *Lag) waiting() float64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	oldest := now
+	for _, start := range l.since {
+		if start.Before(oldest) {
+			oldest = start
+		}
+	}
+	return now.Sub(oldest).Seconds()
 }
 
 // handler returns an event handler that enqueues the roles that keys returns for an object, and starts their clocks.

@@ -99,12 +99,24 @@ func TestTheLagRunsFromTheFirstEventToTheWrite(t *testing.T) {
 	lag.restore("Role/p/dev", now)
 	now = now.Add(300 * time.Millisecond)
 	lag.restore("Role/p/dev", now) // a second event does not restart it
+	if got := lag.waiting(); got != 0.3 {
+		t.Errorf("the oldest waits for %v s", got)
+	}
 	start, ok := lag.take("Role/p/dev")
 	if !ok || now.Sub(start) != 300*time.Millisecond {
 		t.Errorf("started %v before, %t", now.Sub(start), ok)
 	}
 	if _, ok := lag.take("Role/p/dev"); ok {
 		t.Error("it runs on after it was taken")
+	}
+	if got := lag.waiting(); got != 0 {
+		t.Errorf("with nothing that waits, the oldest waits for %v s", got)
+	}
+	lag.restore("Role/p/dev", start) // as after a write that was refused
+	now = now.Add(time.Minute)
+	lag.restore("Role/p/other", now)
+	if got := lag.waiting(); got != 60.3 {
+		t.Errorf("refused again and again, the oldest waits for %v s", got)
 	}
 	lag.observe("Role", start)
 	if n := testutil.CollectAndCount(lag.seconds, "ks_mirror_lag_seconds"); n != 1 {

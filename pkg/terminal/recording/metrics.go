@@ -19,7 +19,7 @@ type metrics struct {
 }
 
 func newMetrics() *metrics {
-	return &metrics{
+	m := &metrics{
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ks_terminal_recording_total",
 			Help: "Recordings of terminals that have ended, by result: complete, cut (with gaps), failed (before the end).",
@@ -29,6 +29,14 @@ func newMetrics() *metrics {
 			Help: "Gaps in recordings of terminals, by reason: full (the queue), limit (of a recording), write (it failed).",
 		}, []string{"reason"}),
 	}
+	// A counter that begins at its first event has no increase.
+	for _, result := range []string{resultComplete, resultCut, resultFailed} {
+		m.ended.WithLabelValues(result)
+	}
+	for _, reason := range []string{cutFull, cutLimit, cutWrite} {
+		m.cuts.WithLabelValues(reason)
+	}
+	return m
 }
 
 func (m *metrics) register(registerer prometheus.Registerer) error {
