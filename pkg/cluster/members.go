@@ -22,9 +22,6 @@ import (
 const (
 	// linksAtMost bounds the links that one member has to this replica.
 	linksAtMost = 4
-	// requestsAtMost and streamsAtMost bound the requests and the streams of one member that run at once, so that one that hangs leaves room
-	// for the others.
-	requestsAtMost, streamsAtMost = 256, 1000
 	// finishTimeout is how long open requests of a link may take once no new ones are sent on it.
 	finishTimeout = 20 * time.Second
 )
@@ -127,12 +124,11 @@ func (m *Member) Foreign() bool {
 
 // links are the links of one member. They stay when its Cluster changes.
 type links struct {
-	mu    sync.Mutex
-	all   []*link.Link
-	next  int
-	since time.Time // when the first link opened or the last one ended, at any replica
-	// requests and streams are counts of what runs.
-	requests, streams int
+	mu       sync.Mutex
+	all      []*link.Link
+	next     int
+	since    time.Time // when the first link opened or the last one ended, at any replica
+	inFlight inFlight
 	// foreign says that another cluster answered when this one was dialled.
 	foreign bool
 	breaker breaker
@@ -352,25 +348,24 @@ func (s *links) way(uid string, r *http.Request, elsewhere *Elsewhere) way {
 
 // enter admits a request, and returns how it is sent and the function that ends it. Its errors are ErrUnlinked, ErrSpared and ErrBusy.
 func (m *Member) enter(r *http.Request, elsewhere *Elsewhere) (send way, leave func(), err error) {
-	s, running, most := m.state, &m.state.requests, requestsAtMost
-	if IsStream(r.Context()) {
-		running, most = &s.streams, streamsAtMost
-	}
+	s := m.state
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch send = s.way(m.UID, r, elsewhere); {
-	case send == nil:
+	if send = s.way(m.UID, r, elsewhere); send == nil {
 		return nil, nil, ErrUnlinked
-	case *running >= most:
+	}
+	left := s.inFlight.enter(r.Context())
+	if left == nil {
 		return nil, nil, ErrBusy
-	case !s.breaker.enter(s.members.Now()):
+	}
+	if !s.breaker.enter(s.members.Now()) {
+		left()
 		return nil, nil, ErrSpared
 	}
-	*running++
 	return send, sync.OnceFunc(func() {
 		s.mu.Lock()
-		*running--
-		s.mu.Unlock()
+		defer s.mu.Unlock()
+		left()
 	}), nil
 }
 

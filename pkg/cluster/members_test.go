@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,11 +18,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/link"
 	"kapis.dev/ks-apiserver/pkg/cluster/linktest"
+	kapisrequest "kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
@@ -190,6 +193,7 @@ func TestTheLinksOfAClusterEndWithIt(t *testing.T) {
 	}
 }
 
+// F39: one user has a part of what runs at a member at once, and this server itself has room that users can't take.
 func TestAMemberHasABoundOfRequestsAndLinks(t *testing.T) {
 	a := linktest.NewAuthority(t)
 	linked := make(chan struct{}, 8)
@@ -215,31 +219,46 @@ func TestAMemberHasABoundOfRequestsAndLinks(t *testing.T) {
 	}
 	member := m.ByName("m1")
 	var open []io.Closer
-	for {
-		resp, err := member.RoundTrip(request(t))
-		if err != nil {
-			if !errors.Is(err, cluster.ErrBusy) {
-				t.Error(err)
-			}
+	ask := func(ctx context.Context) error {
+		resp, err := member.RoundTrip(request(t).WithContext(ctx))
+		if err == nil {
+			open = append(open, resp.Body)
+		}
+		return err
+	}
+	as := func(uid string) context.Context {
+		return kapisrequest.WithUser(t.Context(), &user.DefaultInfo{Name: "ann", UID: uid})
+	}
+	for i := 0; ; i++ {
+		who := as(strconv.Itoa(i))
+		before := len(open)
+		var err error
+		for err == nil {
+			err = ask(who)
+		}
+		if !errors.Is(err, cluster.ErrBusy) {
+			t.Error(err)
+		}
+		if len(open) == before {
 			break
 		}
-		open = append(open, resp.Body)
+		if i == 0 && ask(as("another")) != nil {
+			t.Error("one user has all the room there is")
+		}
 	}
-	asStream := request(t)
-	asStream = asStream.WithContext(cluster.AsStream(asStream.Context()))
-	if resp, err := member.RoundTrip(asStream); err != nil {
+	if err := ask(cluster.AsStream(as("0"))); err != nil {
 		t.Errorf("a stream has no room, where requests have none: %v", err)
-	} else {
-		open = append(open, resp.Body)
+	}
+	if err := ask(cluster.AsHub(t.Context())); err != nil { // F25
+		t.Errorf("this server has no room, where users have none: %v", err)
 	}
 	for _, c := range open {
 		_ = c.Close()
 	}
-	if resp, err := member.RoundTrip(request(t)); err != nil {
+	if err := ask(as("0")); err != nil {
 		t.Errorf("after they have ended: %v", err)
-	} else {
-		_ = resp.Body.Close()
 	}
+	_ = open[len(open)-1].Close()
 }
 
 // F21: a member whose links fail each request is spared, and asked by one request from time to time until one is answered; what callers are the

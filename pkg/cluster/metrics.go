@@ -89,7 +89,7 @@ func (m *Members) Collect(out chan<- prometheus.Metric) {
 		}
 		s := member.state
 		s.mu.Lock()
-		links, running, spared := len(s.all), s.requests+s.streams, s.breaker.isOpen(m.Now())
+		links, running, spared := len(s.all), s.inFlight.count(), s.breaker.isOpen(m.Now())
 		s.mu.Unlock()
 		linked, _ := member.Linked()
 		told, pending := member.SyncedHere()

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -130,38 +129,7 @@ func verb(i *request.Info, method string) string {
 	return cmp.Or(request.LowerMethod(v), "other")
 }
 
-// lasting reports whether the length of a request is the client's choice.
+// lasting reports whether the length of a request is the client's choice. That of a log is, also where it is not followed.
 func lasting(i *request.Info, rawQuery string) bool {
-	if i == nil {
-		return false
-	}
-	switch i.Subresource {
-	case "log", "exec", "attach", "portforward", "proxy":
-		return true
-	}
-	switch i.Verb {
-	case "watch", "proxy":
-		return true
-	case "list": // kube-apiserver has no live pages
-		return !i.IsKubernetes && first(rawQuery, "view") == "live"
-	}
-	return false
-}
-
-// first returns the first value of a parameter, which lists use. It allocates only if the value is percent-encoded.
-func first(rawQuery, name string) string {
-	for rawQuery != "" {
-		var pair string
-		pair, rawQuery, _ = strings.Cut(rawQuery, "&")
-		key, value, _ := strings.Cut(pair, "=")
-		if key, err := url.QueryUnescape(key); err != nil || key != name {
-			continue
-		}
-		value, err := url.QueryUnescape(value)
-		if err != nil {
-			continue // as url.ParseQuery does
-		}
-		return value
-	}
-	return ""
+	return i != nil && (i.Subresource == "log" || i.Lasts(rawQuery))
 }

@@ -58,8 +58,8 @@ type Members struct {
 func NewMembers(find func(name string) *cluster.Member, streams *stream.Guard) *Members {
 	m := &Members{find: find, streams: streams}
 	m.proxy = &httputil.ReverseProxy{
-		Rewrite: rewriteForMember, Transport: memberTransport{}, ModifyResponse: modifyMemberAnswer, ErrorHandler: answerMemberError,
-		BufferPool: relay.NewBuffers(), ErrorLog: log.New(relay.QuietLog{}, "", 0),
+		Rewrite: rewriteForMember, Transport: web.FinalAnswers{RoundTripper: memberTransport{}}, ModifyResponse: modifyMemberAnswer,
+		ErrorHandler: answerMemberError, BufferPool: relay.NewBuffers(), ErrorLog: log.New(relay.QuietLog{}, "", 0),
 		FlushInterval: -1, // whether an answer is a stream is known by the member
 	}
 	return m
@@ -88,9 +88,9 @@ func (m *Members) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		})
 	case relay.IsLong(info, r.URL) || stream.WantsEvents(r.Header):
 		r = r.WithContext(cluster.AsStream(r.Context()))
-		relay.Guarded(m.streams, w, r, func(_ *stream.Stream, r *http.Request) { m.proxy.ServeHTTP(w, r) })
+		relay.Guarded(m.streams, w, r, func(_ *stream.Stream, r *http.Request) { m.proxy.ServeHTTP(m.streams.Progress(w), r) })
 	default:
-		m.proxy.ServeHTTP(relay.Whole{ResponseWriter: w}, r)
+		m.proxy.ServeHTTP(relay.Whole{ResponseWriter: m.streams.Progress(w)}, r)
 	}
 }
 

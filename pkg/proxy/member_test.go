@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -176,6 +178,29 @@ func TestAnswersOfAMemberHaveTheirCodes(t *testing.T) {
 	f.members.Delete("", "m1")
 	if rec := f.do(person, http.MethodGet, "/clusters/m1/api/v1/pods", ""); rec.Code != http.StatusServiceUnavailable {
 		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+}
+
+// F22, F23: what lasts as long as the client likes comes at once, and ends with the right to it: streams as if they were over, and files cut off.
+func TestWhatLastsAtAMemberEndsWithTheRight(t *testing.T) {
+	f := newFleet(t, events(nil))
+	for target, whole := range map[string]bool{"/api/v1/pods?watch=true": true, "/kapis/resources.kubesphere.io/v1alpha3/pods?view=live&limit=10": true,
+		"/kapi/v1/pods?limit=1&view=live": true, "/kapis/terminal.kubesphere.io/v1alpha2/namespaces/a/pods/p/file?path=/x": false} {
+		var withdrawn atomic.Bool
+		g := stream.New(stream.Options{RecheckEvery: time.Millisecond, Recheck: func(context.Context, *http.Request) error {
+			if withdrawn.Load() {
+				return errors.New("the token was revoked")
+			}
+			return nil
+		}})
+		srv := httptest.NewServer(filtered(NewMembers(f.members.ByName, g), person, allowed))
+		rest, leave := watch(t, srv.URL+"/clusters/m1"+target)
+		withdrawn.Store(true)
+		if more, err := io.ReadAll(rest); (err == nil) != whole || len(more) > 0 {
+			t.Errorf("%s: it ends with %q %v", target, more, err)
+		}
+		leave()
+		srv.Close()
 	}
 }
 

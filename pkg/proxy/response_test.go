@@ -19,7 +19,49 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kapis.dev/ks-apiserver/pkg/proxy/relay"
+	"kapis.dev/ks-apiserver/pkg/stream"
 )
+
+// F7, F17: informational answers are dropped, and with them their headers, which nothing has looked at. Endless ones are no answer.
+func TestInformationalAnswersAreNotPassedOn(t *testing.T) {
+	answers := func(w http.ResponseWriter, r *http.Request) {
+		many := 1
+		if strings.HasSuffix(r.URL.Path, "/endless") {
+			many = 500
+			w.Header().Set("X-Fill", strings.Repeat("x", 60<<10))
+		}
+		w.Header().Set("Set-Cookie", "canary=1")
+		for range many {
+			w.WriteHeader(http.StatusEarlyHints)
+		}
+		clear(w.Header())
+		w.WriteHeader(http.StatusAccepted)
+	}
+	guard := stream.New(stream.Options{})
+	kube := newKube(t, KubeOptions{Config: newBackend(t, answers).config()})
+	for name, c := range map[string]struct {
+		by     http.Handler
+		prefix string
+	}{
+		"KubeAPIServer":            {kube, ""},
+		"AMember":                  {NewMembers(newFleet(t, answers).members.ByName, guard), "/clusters/m1"},
+		"AMemberWithASharedSecret": {NewMembers(olderMember(t, answers).members.ByName, guard), "/clusters/m1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for path, want := range map[string]bool{"/api/v1/pods": true, "/api/v1/pods?watch=true": true, "/api/v1/namespaces/a/services/b/proxy/endless": false} {
+				rec := httptest.NewRecorder()
+				rec.Header().Set("Audit-Id", "1")
+				filtered(c.by, person, allowed)(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, c.prefix+path, nil))
+				if got := rec.Code == http.StatusAccepted; got != want || !want && rec.Code < http.StatusInternalServerError {
+					t.Errorf("%s: %d", path, rec.Code)
+				}
+				if h := rec.Header(); h.Get("Set-Cookie") != "" || h.Get("Audit-Id") != "1" {
+					t.Errorf("%s: %v", path, h)
+				}
+			}
+		})
+	}
+}
 
 func TestRedirectsAreNotPassedOn(t *testing.T) { // S17
 	location, code := "", 0

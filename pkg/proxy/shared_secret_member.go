@@ -41,7 +41,8 @@ type sharedSecretMember struct {
 func NewSharedSecretMember(at *url.URL, by http.RoundTripper, token func(user string) (string, error)) http.Handler {
 	m := &sharedSecretMember{at: at, token: token}
 	m.proxy = &httputil.ReverseProxy{
-		Rewrite: m.rewrite, Transport: by, BufferPool: relay.NewBuffers(), ErrorLog: log.New(relay.QuietLog{}, "", 0), FlushInterval: -1,
+		Rewrite: m.rewrite, Transport: web.FinalAnswers{RoundTripper: by}, BufferPool: relay.NewBuffers(), FlushInterval: -1,
+		ErrorLog: log.New(relay.QuietLog{}, "", 0),
 		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, err error) {
 			klog.V(2).InfoS("A request to a member cluster with a shared secret failed", "path", r.URL.Path, "reason", err.Error())
 			panic(http.ErrAbortHandler) // the hub knows what a broken link means for the request

@@ -159,6 +159,54 @@ func TestNothingIsLeftOfAbandonedWatches(t *testing.T) {
 	}
 }
 
+// F7: a client that reads nothing holds no connection that others use, whatever it asks for.
+func TestAClientThatReadsNothingIsCutOff(t *testing.T) {
+	gone := make(chan string, 1)
+	endless := func(w http.ResponseWriter, r *http.Request) {
+		var out io.Writer = w
+		if r.Header.Get("Upgrade") != "" {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			out = conn
+			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: test\r\n\r\n")
+		}
+		for {
+			if _, err := out.Write(make([]byte, 64<<10)); err != nil {
+				gone <- r.URL.Path
+				return
+			}
+		}
+	}
+	guard := stream.New(stream.Options{Progress: 20 * time.Millisecond})
+	kube := newKube(t, KubeOptions{Config: newBackend(t, endless).config(), Streams: guard})
+	members := NewMembers(newFleet(t, endless).members.ByName, guard)
+	for _, c := range []struct {
+		by             http.Handler
+		target, header string
+	}{
+		{kube, "/api/v1/pods", ""},
+		{kube, "/api/v1/pods?watch=true", ""},
+		{kube, "/api/v1/namespaces/a/pods/b/exec", "Connection: Upgrade\r\nUpgrade: test\r\n"},
+		{members, "/clusters/m1/api/v1/pods", ""},
+		{members, "/clusters/m1/api/v1/pods?watch=true", ""},
+		{members, "/clusters/m1/api/v1/namespaces/a/pods/b/exec", "Connection: Upgrade\r\nUpgrade: test\r\n"},
+	} {
+		srv := httptest.NewServer(filtered(c.by, person, allowed))
+		rawDial(t, srv).send("GET " + c.target + " HTTP/1.1\r\nHost: x\r\n" + c.header + "\r\n")
+		select {
+		case <-gone:
+		case <-time.After(time.Minute):
+			t.Errorf("%s %s: it goes on", c.target, c.header)
+		}
+		srv.CloseClientConnections()
+		srv.Close()
+	}
+}
+
 func TestAClientThatLeavesBeforeTheAnswer(t *testing.T) {
 	old := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, old) })

@@ -21,7 +21,7 @@ type Stream struct {
 	parting  *time.Timer // closes conn, after one side has closed
 	undrain  func() bool
 	conn     io.Closer // the client's, once the connection is upgraded
-	deadline bool      // for writes to the client was set
+	deadline bool      // for the end of the answer was set
 	stopped  bool
 }
 
@@ -50,17 +50,18 @@ func (s *Stream) end(why *endedError) {
 		return
 	}
 	// A client that reads nothing must not hold the stream open by that.
-	s.deadline = s.rc.SetWriteDeadline(time.Now().Add(s.guard.options.CloseTimeout)) == nil || s.deadline
+	s.deadline = s.rc.SetWriteDeadline(time.Now().Add(s.guard.options.CloseTimeout)) == nil
 }
 
-// Progress gives the client time to receive the next write; a stream that has ended keeps the rest of its CloseTimeout.
+// Progress gives the client of a connection that was taken over time to receive the next write; a stream that has ended keeps the rest of
+// its CloseTimeout. Other answers have Guard.Progress.
 func (s *Stream) Progress() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped || s.ctx.Err() != nil {
 		return
 	}
-	s.deadline = s.rc.SetWriteDeadline(time.Now().Add(s.guard.options.Progress)) == nil || s.deadline
+	_ = s.rc.SetWriteDeadline(time.Now().Add(s.guard.options.Progress))
 }
 
 // Stop releases everything that the stream holds. Nothing of it touches the client's connection afterwards, which may already serve the

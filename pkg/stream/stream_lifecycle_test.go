@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coder/websocket"
@@ -339,6 +341,52 @@ func TestAClientThatReadsNothingIsCutOff(t *testing.T) {
 		})
 	}
 }
+
+func TestAQuietStreamGoesOn(t *testing.T) {
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // nothing is written for longer than one write may take
+				src := &source{stream: func(_ context.Context, out *stream.Writer) {
+					for _, event := range []string{"1", "2"} {
+						time.Sleep(10 * stream.DefaultProgress)
+						out.Event("ADDED", "", event)
+						out.Flush()
+					}
+				}}
+				speaks := &http.Protocols{}
+				speaks.SetHTTP1(version == "HTTP/1.1")
+				speaks.SetUnencryptedHTTP2(version != "HTTP/1.1")
+				near, far := net.Pipe()
+				at := &once{conn: make(chan net.Conn, 1)}
+				at.conn <- far
+				srv := &http.Server{Handler: handler(stream.New(stream.Options{}), src), Protocols: speaks}
+				go func() { _ = srv.Serve(at) }()
+				client := &http.Transport{Protocols: speaks, DialContext: func(context.Context, string, string) (net.Conn, error) { return near, nil }}
+				res, err := client.RoundTrip(httptest.NewRequest(http.MethodGet, "http://in.memory/", nil))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := body(t, res); res.Proto != version || got != "1\n2\n" {
+					t.Errorf("%s: %q", res.Proto, got)
+				}
+				client.CloseIdleConnections()
+				_ = srv.Close()
+			})
+		})
+	}
+}
+
+// once is a listener with the connections in conn.
+type once struct{ conn chan net.Conn }
+
+func (o *once) Accept() (net.Conn, error) {
+	if c, ok := <-o.conn; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (o *once) Addr() net.Addr { return &net.UnixAddr{} }
+func (o *once) Close() error   { close(o.conn); return nil }
 
 func TestTheConnectionServesOnAfterAnEndedStream(t *testing.T) {
 	g := stream.New(stream.Options{Progress: time.Second})

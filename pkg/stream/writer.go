@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -37,8 +36,7 @@ const (
 type Writer struct {
 	stream *Stream
 	form   form
-	to     io.Writer
-	flush  func() error
+	to     *ProgressWriter // nil for messages
 	conn   *websocket.Conn // for messages
 
 	buf  *[]byte // nil while there is nothing to send
@@ -117,13 +115,11 @@ func (w *Writer) Flush() bool {
 func (w *Writer) send() {
 	for rest := *w.buf; len(rest) > 0 && w.err == nil; {
 		n := min(len(rest), batch)
-		w.stream.Progress()
 		_, w.err = w.to.Write(rest[:n])
 		rest = rest[n:]
 	}
 	if w.err == nil {
-		w.stream.Progress()
-		w.err = w.flush()
+		w.err = w.to.FlushError()
 	}
 }
 
@@ -211,7 +207,7 @@ func open(w http.ResponseWriter, s *Stream, f form) *Writer {
 		h.Set("Content-Type", EventStream)
 	}
 	w.WriteHeader(http.StatusOK)
-	out := &Writer{stream: s, form: f, to: w, flush: http.NewResponseController(w).Flush}
+	out := &Writer{stream: s, form: f, to: s.guard.Progress(w)}
 	out.begin() // so that Flush sends the head, even if nothing follows yet
 	if f == events {
 		*out.buf = append(*out.buf, reconnect...)

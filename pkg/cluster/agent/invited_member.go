@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/coder/websocket"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/cluster/join"
+	"kapis.dev/ks-apiserver/pkg/cluster/link"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -30,8 +30,8 @@ const (
 	// lookEvery is how often a member that nobody has let in looks for an invitation, and renewEvery one that is in: its Cluster may be
 	// deleted, and another one be made, which invites it again.
 	lookEvery, renewEvery = 2 * time.Second, 10 * time.Second
-	// dialsAtOnce bounds the links that are being opened at once: anybody may dial.
-	dialsAtOnce = 16
+	// dialsAtOnce bounds the links that are being opened at once.
+	dialsAtOnce = 64
 	// keyNext has, in the Secret of the identity, the key that a certificate has been asked for: replicas share it.
 	keyNext = "next.key"
 )
@@ -47,12 +47,12 @@ type Guest struct {
 	*Agent
 	Invitations ConfigMaps
 
-	slots chan struct{}
+	slots *link.HandshakeSlots
 }
 
 // NewGuest returns a Guest.
 func NewGuest(o Options, invitations ConfigMaps) *Guest {
-	return &Guest{Agent: &Agent{Options: o}, Invitations: invitations, slots: make(chan struct{}, dialsAtOnce)}
+	return &Guest{Agent: &Agent{Options: o}, Invitations: invitations, slots: link.NewHandshakeSlots(dialsAtOnce)}
 }
 
 // Run answers invitations until ctx ends.
@@ -199,13 +199,11 @@ func taken(key []byte, data map[string]string) (*identity, *join.Answer) {
 // ServeHTTP makes a link of the connection of a hub, which proves within the link that it is one. A slot is held until the link is open,
 // or has failed: anybody may dial.
 func (g *Guest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	select {
-	case g.slots <- struct{}{}:
-	default:
-		web.WriteError(w, r, status.RetryAfter(5, status.Errorf(http.StatusTooManyRequests, "too many links are being opened: try again")))
+	leave, err := g.slots.Enter(r)
+	if err != nil {
+		web.WriteError(w, r, err)
 		return
 	}
-	leave := sync.OnceFunc(func() { <-g.slots })
 	defer leave()
 	id := g.identity.Load()
 	if id == nil {

@@ -59,7 +59,7 @@ type Request struct {
 // Send sends the request, and reads the answer; into is nil where that says nothing. The error is Refused where the member answers that it
 // does not do it.
 func (q *Request) Send(ctx context.Context, m *cluster.Member, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, q.Timeout)
+	ctx, cancel := context.WithTimeout(cluster.AsHub(ctx), q.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, q.Method, "https://member"+q.Path, bytes.NewReader(q.Body))
 	if err != nil {

@@ -6,19 +6,19 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/coder/websocket"
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/cluster/join"
+	"kapis.dev/ks-apiserver/pkg/cluster/link"
 	"kapis.dev/ks-apiserver/pkg/cluster/peer"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// atOnce bounds the joins and the handshakes of links that run at once: anybody may begin one.
-const atOnce = 64
+// atOnce bounds the joins, and as well the handshakes of links, that run at once.
+const atOnce = 256
 
 // Handler answers what members send before they are anybody: they prove who they are by a token, or within the link.
 type Handler struct {
@@ -26,12 +26,12 @@ type Handler struct {
 	// Drain ends the links when it is done.
 	Drain context.Context
 
-	slots chan struct{}
+	joins, links *link.HandshakeSlots
 }
 
 // NewHandler returns a Handler, whose links end with drain.
 func NewHandler(drain context.Context, h *Hub) *Handler {
-	return &Handler{Hub: h, Drain: drain, slots: make(chan struct{}, atOnce)}
+	return &Handler{Hub: h, Drain: drain, joins: link.NewHandshakeSlots(atOnce), links: link.NewHandshakeSlots(atOnce)}
 }
 
 // Owns reports whether a path is one of those.
@@ -45,18 +45,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Peers.ServeHTTP(w, r)
 		return
 	}
-	select {
-	case h.slots <- struct{}{}:
-	default:
-		web.WriteError(w, r, status.RetryAfter(5, status.Errorf(http.StatusTooManyRequests, "too many clusters join at once: try again")))
-		return
-	}
-	leave := sync.OnceFunc(func() { <-h.slots })
 	if uid, found := strings.CutPrefix(r.URL.Path, join.PathLinks); found {
-		h.link(w, r, uid, leave)
+		h.link(w, r, uid)
 		return
 	}
-	defer leave()
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		web.WriteError(w, r, status.Errorf(http.StatusMethodNotAllowed, "a cluster joins by POST"))
@@ -68,10 +60,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) join(r *http.Request) (any, error) {
-	raw, err := web.ReadBody(r, join.MaxRequest)
+	raw, err := web.ReadBody(r, join.MaxRequest) // whoever sends slowly has no slot yet
 	if err != nil {
 		return nil, err
 	}
+	leave, err := h.joins.Enter(r)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	var in join.Request
 	if err := json.Unmarshal(raw, &in); err != nil {
 		return nil, status.BadRequestf("the body is no JSON of a join")
@@ -80,7 +77,12 @@ func (h *Handler) join(r *http.Request) (any, error) {
 }
 
 // link makes a link of the connection. The slot is held until the link is open, or has failed.
-func (h *Handler) link(w http.ResponseWriter, r *http.Request, uid string, leave func()) {
+func (h *Handler) link(w http.ResponseWriter, r *http.Request, uid string) {
+	leave, err := h.links.Enter(r)
+	if err != nil {
+		web.WriteError(w, r, err)
+		return
+	}
 	defer leave()
 	if h.Members.ByUID(uid) == nil {
 		leave() // others need not wait for what is asked now

@@ -10,10 +10,11 @@ const (
 	silence, answerTimeout = 5 * time.Second, 5 * time.Second
 	// mostStreams bounds the requests of one link that run at once.
 	mostStreams = 4000
-	// The flow-control windows, in bytes: towards the hub, which reads answers, and towards the member. That of a connection is so many
-	// times that of a stream that slow readers leave room for others.
+	// The flow-control windows, in bytes: towards the hub, which reads answers, and towards the member. That of a connection is the sum of
+	// those of its streams, so that slow readers hold nobody else, however many there are: an end holds what its streams have received, and
+	// the hub admits fewer (pkg/cluster).
 	toHub, toMember       = 256 << 10, 64 << 10
-	toHubAll, toMemberAll = 4<<20 - 1, 2 << 20
+	toHubAll, toMemberAll = mostStreams * toHub, mostStreams * toMember
 	// longestFrame is how long a frame may be. Each wakes who reads it, who then says that the window is open again: with the 16 KiB of
 	// HTTP/2 that is several times for one page. A link keeps a buffer of this length.
 	longestFrame = 64 << 10

@@ -2,6 +2,7 @@ package link_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -152,44 +153,82 @@ func TestBothEndsProveWhoTheyAre(t *testing.T) {
 	}
 }
 
-// F7: answers that nobody reads hold no other request up, nor does a body that does not end.
+// F7: answers that nobody reads hold no other request up, nor do bodies that nobody reads, or that do not end, however many there are.
 func TestASlowStreamHoldsNoOther(t *testing.T) {
+	const many, window, bodyWindow = 64, 256 << 10, 64 << 10
+	full := make(chan struct{}, many)
 	l, _ := linked(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/endless":
+			_, _ = w.Write(make([]byte, window))
+			full <- struct{}{}
 			for {
 				if _, err := w.Write(make([]byte, 64<<10)); err != nil {
 					return
 				}
 			}
+		case "/unread":
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
 		case "/reads":
-			_, _ = io.Copy(io.Discard, r.Body)
+			_, _ = io.Copy(w, r.Body)
 		}
 	})
-	for range 8 {
+	filled := func(what string) {
+		t.Helper()
+		for range many {
+			select {
+			case <-full:
+			case <-time.After(time.Minute):
+				t.Fatalf("%s are held up by each other", what)
+			}
+		}
+	}
+	post := func(path string, body io.Reader) *http.Request {
+		r := get(t, path)
+		r.Method, r.Body, r.ContentLength = http.MethodPost, io.NopCloser(body), -1
+		return r
+	}
+	for range many {
 		resp, err := l.RoundTrip(get(t, "/endless"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
 	}
+	filled("answers")
+	for range many {
+		sent := io.MultiReader(bytes.NewReader(make([]byte, bodyWindow)), atEnd(func() { full <- struct{}{} }))
+		resp, err := l.RoundTrip(post("/unread", sent))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+	}
+	filled("bodies")
 	body, write := io.Pipe()
 	defer write.Close()
-	r := get(t, "/reads")
-	r.Method, r.Body = http.MethodPost, body
 	go func() {
-		if resp, err := l.RoundTrip(r); err == nil {
+		if resp, err := l.RoundTrip(post("/reads", body)); err == nil {
 			_ = resp.Body.Close()
 		}
 	}()
 	for range 100 {
-		resp, err := l.RoundTrip(get(t, "/"))
+		resp, err := l.RoundTrip(post("/reads", strings.NewReader("echo")))
 		if err != nil {
 			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(resp.Body); err != nil || string(got) != "echo" {
+			t.Fatalf("%q %v", got, err)
 		}
 		_ = resp.Body.Close()
 	}
 }
+
+// atEnd is a reader of nothing that is called when it is read.
+type atEnd func()
+
+func (f atEnd) Read([]byte) (int, error) { f(); return 0, io.EOF }
 
 // F22: an answer that is cut off fails, and a request that is given up ends at the member.
 func TestACutAnswerIsNoWholeOne(t *testing.T) {

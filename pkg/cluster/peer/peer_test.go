@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
 	"strings"
 	"sync"
 	"testing"
@@ -154,6 +156,7 @@ func TestAMemberIsReachedByTheReplicaThatItIsLinkedTo(t *testing.T) {
 			w.Header().Set("X-Kapis-Replica-Refused", "unlinked")
 		}
 		body, _ := io.ReadAll(r.Body)
+		w.WriteHeader(http.StatusEarlyHints)
 		w.WriteHeader(http.StatusAccepted)
 		fmt.Fprintf(w, "%s %s %s %s %s %v", r.Method, r.RequestURI, r.Host, body, r.Header["X-Forwarded-For"], r.Header["X-Kapis-Replica-Stream"])
 	})
@@ -167,6 +170,10 @@ func TestAMemberIsReachedByTheReplicaThatItIsLinkedTo(t *testing.T) {
 	}
 	r := request(t, http.MethodPost, "/api/a%2Fb?x=%2F&x=2%3By", "the body")
 	r.Header["X-Forwarded-For"] = []string{"192.0.2.1"}
+	r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{Got1xxResponse: func(code int, _ textproto.MIMEHeader) error {
+		t.Errorf("a replica passes a %d on", code)
+		return nil
+	}}))
 	if got, err := other.ask(t, r); err != nil || got != "POST /api/a%2Fb?x=%2F&x=2%3By member the body [192.0.2.1] []" {
 		t.Errorf("got %q, %v", got, err)
 	}

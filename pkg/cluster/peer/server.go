@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"sync"
 	"time"
 
 	"github.com/coder/websocket"
@@ -17,13 +16,12 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/link"
-	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 const (
-	// dialsAtOnce bounds the connections that are being opened at once: anybody may dial.
-	dialsAtOnce = 16
+	// dialsAtOnce bounds the connections that are being opened at once.
+	dialsAtOnce = 64
 	// grace is how long what another replica has sent here may take once this one stops.
 	grace = 5 * time.Second
 	// maxQuestion bounds a question, in bytes.
@@ -34,13 +32,13 @@ const (
 type server struct {
 	Options
 	id    string
-	slots chan struct{}
+	slots *link.HandshakeSlots
 	proxy *httputil.ReverseProxy
 }
 
 func newServer(o Options, id string) *server {
-	return &server{Options: o, id: id, slots: make(chan struct{}, dialsAtOnce), proxy: &httputil.ReverseProxy{
-		Rewrite: rewrite, Transport: here{o.Members}, ModifyResponse: modify, ErrorHandler: refuse,
+	return &server{Options: o, id: id, slots: link.NewHandshakeSlots(dialsAtOnce), proxy: &httputil.ReverseProxy{
+		Rewrite: rewrite, Transport: web.FinalAnswers{RoundTripper: here{o.Members}}, ModifyResponse: modify, ErrorHandler: refuse,
 		FlushInterval: -1, // whether an answer is a stream is known by the member
 		ErrorLog:      log.New(io.Discard, "", 0),
 	}}
@@ -48,13 +46,11 @@ func newServer(o Options, id string) *server {
 
 // ServeHTTP makes a connection of the request. Its sender proves within that to be a replica of this hub. A slot is held until then.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	select {
-	case s.slots <- struct{}{}:
-	default:
-		web.WriteError(w, r, status.RetryAfter(5, status.Errorf(http.StatusTooManyRequests, "too many replicas connect at once: try again")))
+	leave, err := s.slots.Enter(r)
+	if err != nil {
+		web.WriteError(w, r, err)
 		return
 	}
-	leave := sync.OnceFunc(func() { <-s.slots })
 	defer leave()
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // no cookie counts here
 	if err != nil {

@@ -102,7 +102,7 @@ func (h *Hub) stream(m *cluster.Member) *stream {
 	if s, found := h.streams.Use(m.UID); found && !s.isOver(h.Now()) {
 		return s
 	}
-	ctx, cancel := context.WithCancel(cluster.AsStream(h.Drain))
+	ctx, cancel := context.WithCancel(cluster.AsHub(cluster.AsStream(h.Drain)))
 	s := &stream{now: h.Now, cancel: cancel, pause: apart, begun: make(chan struct{}), ended: make(chan struct{}),
 		lines: make(chan []byte, mostLines), waiting: map[uint64]chan<- reply{}}
 	h.streams.Set(m.UID, s)

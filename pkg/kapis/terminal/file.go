@@ -13,7 +13,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/audit"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/status"
-	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/terminal"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -35,7 +34,7 @@ type transfer struct {
 	exec  *http.Request
 	leave func()
 	path  string
-	run   func(t *transfer, w http.ResponseWriter, r *http.Request, s *stream.Stream)
+	run   func(t *transfer, w http.ResponseWriter, r *http.Request)
 }
 
 // uploaded is the answer to an upload.
@@ -77,8 +76,8 @@ func (h *V1alpha2) download(r *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &transfer{V1alpha2: h, path: path, run: func(t *transfer, w http.ResponseWriter, r *http.Request, s *stream.Stream) {
-		t.send(w, r, s, base)
+	t := &transfer{V1alpha2: h, path: path, run: func(t *transfer, w http.ResponseWriter, r *http.Request) {
+		t.send(w, r, base)
 	}}
 	return t.enter(r.Request, exec, h.Downloads)
 }
@@ -117,11 +116,11 @@ func (t *transfer) Respond(w http.ResponseWriter, r *http.Request) {
 	}
 	defer cancel()
 	audit.From(r.Context()).Annotate(annotation+"path", t.path)
-	t.run(t, w, over.WithContext(ctx), s)
+	t.run(t, w, over.WithContext(ctx))
 }
 
 // receive reads the whole form before tar begins: what is refused has changed nothing.
-func (t *transfer) receive(w http.ResponseWriter, r *http.Request, _ *stream.Stream) {
+func (t *transfer) receive(w http.ResponseWriter, r *http.Request) {
 	u, err := terminal.ReadUpload(r, t.UploadLimit)
 	if err != nil {
 		web.WriteError(w, r, err)
@@ -140,7 +139,7 @@ func (t *transfer) receive(w http.ResponseWriter, r *http.Request, _ *stream.Str
 
 // send sends the archive while tar packs it. What fails after its first byte ends the connection, so that no client takes a part for the
 // whole.
-func (t *transfer) send(w http.ResponseWriter, r *http.Request, s *stream.Stream, base string) {
+func (t *transfer) send(w http.ResponseWriter, r *http.Request, base string) {
 	d := terminal.Download{
 		Begin: func() {
 			h := w.Header()
@@ -149,7 +148,7 @@ func (t *transfer) send(w http.ResponseWriter, r *http.Request, s *stream.Stream
 			h.Set("X-Content-Type-Options", "nosniff")
 			h.Set("Cache-Control", "no-store")
 		},
-		To: progressing{w, s},
+		To: t.Streams.Progress(w),
 	}
 	err := reason(r.Context(), d.Run(within(r.Context(), t.exec), t.Executor))
 	n, sum := d.Result()
@@ -181,16 +180,4 @@ func reason(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	return err
-}
-
-// progressing gives a slow client time for each write, and no more.
-type progressing struct {
-	w http.ResponseWriter
-	s *stream.Stream
-}
-
-// Write implements io.Writer.
-func (p progressing) Write(b []byte) (int, error) {
-	p.s.Progress()
-	return p.w.Write(b)
 }

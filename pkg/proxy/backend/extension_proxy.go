@@ -73,8 +73,8 @@ type Handler struct {
 func New(o Options) *Handler {
 	e := &Handler{Options: o, who: newIdentity(o.Issuer, o.Now)}
 	e.proxy = &httputil.ReverseProxy{
-		Rewrite: func(p *httputil.ProxyRequest) { callOf(p.In).rewrite(p) }, Transport: transport{}, ModifyResponse: modifyAnswer,
-		ErrorHandler: answerError, BufferPool: relay.NewBuffers(), ErrorLog: log.New(relay.QuietLog{}, "", 0),
+		Rewrite: func(p *httputil.ProxyRequest) { callOf(p.In).rewrite(p) }, Transport: web.FinalAnswers{RoundTripper: transport{}},
+		ModifyResponse: modifyAnswer, ErrorHandler: answerError, BufferPool: relay.NewBuffers(), ErrorLog: log.New(relay.QuietLog{}, "", 0),
 		FlushInterval: -1, // only the backend knows whether its answer is a stream
 	}
 	return e
@@ -213,9 +213,9 @@ func (e *Handler) call(w http.ResponseWriter, r *http.Request, info *request.Inf
 		})
 	case info.IsResource && relay.IsLong(info, r.URL) || stream.WantsEvents(r.Header):
 		c.long = true
-		relay.Guarded(e.Streams, w, r, func(_ *stream.Stream, r *http.Request) { e.proxy.ServeHTTP(w, r) })
+		relay.Guarded(e.Streams, w, r, func(_ *stream.Stream, r *http.Request) { e.proxy.ServeHTTP(e.Streams.Progress(w), r) })
 	default:
-		e.proxy.ServeHTTP(w, r)
+		e.proxy.ServeHTTP(e.Streams.Progress(w), r)
 	}
 	return nil
 }

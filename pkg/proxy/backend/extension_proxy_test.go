@@ -152,6 +152,20 @@ func (w *world) ask(u user.Info, method, target, body string, headers ...string)
 
 const things = "/kapis/shop.example.com/v1/namespaces/a/things"
 
+func TestInformationalAnswersOfABackendAreNotPassedOn(t *testing.T) { // X5
+	w := newWorld(t)
+	w.service()
+	w.say = func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Set-Cookie", "token=canary")
+		rw.WriteHeader(http.StatusEarlyHints)
+		rw.Header().Del("Set-Cookie")
+		rw.WriteHeader(http.StatusAccepted)
+	}
+	if rec := w.ask(ann, http.MethodGet, things, ""); rec.Code != http.StatusAccepted || rec.Header().Get("Set-Cookie") != "" {
+		t.Errorf("%d %v", rec.Code, rec.Header())
+	}
+}
+
 func TestABackendIsToldWhoAsksAndNoCredential(t *testing.T) { // X5
 	w := newWorld(t)
 	w.service()

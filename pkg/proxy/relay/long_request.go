@@ -25,15 +25,16 @@ func Guarded(by *stream.Guard, w http.ResponseWriter, r *http.Request, pass func
 
 // IsLong reports whether a request lasts as long as the client, or a workload, likes.
 func IsLong(i *request.Info, u *url.URL) bool {
-	switch i.Verb {
-	case "watch", "proxy":
+	switch {
+	case i.Lasts(u.RawQuery):
 		return true
-	}
-	switch i.Subresource {
-	case "proxy", "exec", "attach", "portforward":
-		return true
-	case "log":
+	case i.Subresource == "log":
 		return u.RawQuery != "" && u.Query().Has("follow")
 	}
-	return false
+	return isFile(i)
+}
+
+// isFile reports whether a request transfers files of a container.
+func isFile(i *request.Info) bool {
+	return i != nil && i.Subresource == "file" && i.APIGroup == "terminal.kubesphere.io"
 }

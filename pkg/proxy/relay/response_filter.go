@@ -69,8 +69,8 @@ func speaksForOrigin(header string) bool {
 	return strings.HasPrefix(header, "Access-Control-")
 }
 
-// Whole is the writer for ordinary requests. ReverseProxy flushes after each write where it does not know the length; an answer that
-// comes in one piece is sent in as few pieces as the buffers allow.
+// Whole is the writer for ordinary requests, over a stream.ProgressWriter. ReverseProxy flushes after each write where it does not know the
+// length; an answer that comes in one piece is sent in as few pieces as the buffers allow.
 type Whole struct{ http.ResponseWriter }
 
 // Flush does nothing.
