@@ -138,8 +138,34 @@ func NewHub(ctx context.Context, o Options, held Grants, bound tenant.Membership
 // Sinks returns the sinks that the store has to feed.
 func (h *Hub) Sinks() map[schema.GroupVersionResource]store.Sink {
 	out := h.source.Sinks()
-	out[ClustersKind] = h.Members
+	out[ClustersKind] = fedMembers{h.Members, h.source}
 	return out
+}
+
+// fedMembers tells of Clusters those who know the members, and who knows what is to be there.
+type fedMembers struct {
+	*cluster.Members
+	source *fleetsync.Source
+}
+
+// Set implements store.Sink.
+func (f fedMembers) Set(o *store.Object) {
+	f.Members.Set(o)
+	f.tell(o.Name)
+}
+
+// Delete implements store.Sink.
+func (f fedMembers) Delete(namespace, name string) {
+	f.Members.Delete(namespace, name)
+	f.tell(name)
+}
+
+func (f fedMembers) tell(name string) {
+	if m := f.ByName(name); m != nil && !m.Lite && !m.SharedSecret { // nothing is kept in those
+		f.source.SetMember(name, m.Labels)
+	} else {
+		f.source.ForgetMember(name)
+	}
 }
 
 // Fed sets the functions that return nil once the sinks have all objects.

@@ -11,10 +11,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/cluster"
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
@@ -40,12 +42,14 @@ func (h *Hub) plans(ctx context.Context) (out []*v1alpha1.InstallPlan, err error
 		d, record := h.decoded[ref.Name], snap.Record(ref)
 		if d.record != record {
 			d = decoded{record: record, plan: &v1alpha1.InstallPlan{}}
-			if err = json.Unmarshal([]byte(record.JSON.String()), d.plan); err != nil {
-				err = fmt.Errorf("read the InstallPlan %s: %w", ref.Name, err)
-				return false
+			if err := json.Unmarshal([]byte(record.JSON.String()), d.plan); err != nil {
+				klog.ErrorS(err, "An InstallPlan can't be read: its agents in member clusters stay as they are", "installPlan", ref.Name)
+				d.plan = nil
 			}
 		}
-		read[ref.Name] = d
+		if read[ref.Name] = d; d.plan == nil {
+			return true
+		}
 		if d.plan.Spec.ClusterScheduling != nil || len(d.plan.Status.ClusterSchedulingStatuses) > 0 {
 			out = append(out, d.plan)
 		}
@@ -53,14 +57,22 @@ func (h *Hub) plans(ctx context.Context) (out []*v1alpha1.InstallPlan, err error
 	})
 	h.decoded = read
 	h.forget(out)
-	return out, err
+	return out, nil
+}
+
+// unread reports whether there is a plan that can't be read.
+func (h *Hub) unread(name string) bool {
+	h.reading.Lock()
+	defer h.reading.Unlock()
+	d, found := h.decoded[name]
+	return found && d.plan == nil
 }
 
 // decoded is a plan of the caches. It has what hundreds of members say of their agents, so it is decoded once for all of them, and nobody
 // changes it.
 type decoded struct {
 	record *index.Record
-	plan   *v1alpha1.InstallPlan
+	plan   *v1alpha1.InstallPlan // nil for one that can't be read
 }
 
 // forget forgets the charts of plans that are gone.
@@ -93,10 +105,19 @@ func (h *Hub) gone(ctx context.Context, m *cluster.Member) []string {
 
 func (h *Hub) recorded(ctx context.Context, m *cluster.Member) bool { return len(h.gone(ctx, m)) > 0 }
 
+// isNoted reports whether a plan says something of a member that is to have an agent, or was before the selector could not be read.
+func isNoted(p *v1alpha1.InstallPlan, m *cluster.Member) bool {
+	placed, err := p.PlacedOn(m.Name, m.Labels)
+	_, was := p.Status.ClusterSchedulingStatuses[m.Name]
+	return placed || err != nil && was
+}
+
 // wanted returns the agent that a member is to have by a plan, nil for none. Hold says that the member keeps what it has: the plan has one
-// there, and what it asks for now is not approved, not installed on the hub, or can't be read, of which why says the reason.
+// there, and what it asks for now is not approved, not installed on the hub, or can't be read, as its selector may be; why says the reason.
 func (h *Hub) wanted(ctx context.Context, m *cluster.Member, p *v1alpha1.InstallPlan) (want *Agent, hold bool, why string) {
-	if !p.PlacedOn(m.Name, m.Labels) {
+	if placed, err := p.PlacedOn(m.Name, m.Labels); err != nil {
+		return nil, true, status.Clip(err.Error(), maxMessage)
+	} else if !placed {
 		return nil, false, ""
 	}
 	version := &v1alpha1.ExtensionVersion{}

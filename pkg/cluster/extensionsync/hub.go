@@ -132,12 +132,12 @@ func (r *round) run(ctx context.Context) (busy bool, err error) {
 		if found && !isSettled(&has) || len(r.remove) > 0 || trouble != "" && !hold {
 			busy = true
 		}
-		next := entryOf(found, &has, want != nil || hold && p.PlacedOn(m.Name, m.Labels), trouble)
+		next := entryOf(found, &has, want != nil || hold && isNoted(p, m), trouble)
 		failed = append(failed, r.note(ctx, p, m.Name, next))
 	}
 	for _, name := range r.gone(ctx, m) {
 		planned := slices.ContainsFunc(plans, func(p *v1alpha1.InstallPlan) bool { return p.Name == name })
-		if _, found := report.Agents[name]; found && !planned {
+		if _, found := report.Agents[name]; found && !planned && !r.unread(name) {
 			r.remove, busy = append(r.remove, name), true
 		}
 	}

@@ -171,9 +171,13 @@ func TestWhatIsNotApprovedIsHeld(t *testing.T) {
 		"OtherPlacement": func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) {
 			p.Spec.ClusterScheduling.Placement.Clusters = []string{"m1", "m2"}
 		},
-		"NoApproval":       func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) { p.Annotations = nil },
-		"NotInstalled":     func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) { p.Status.Version = "" },
-		"VersionGone":      func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) { p.Status.Version = "0.9.0" },
+		"NoApproval":   func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) { p.Annotations = nil },
+		"NotInstalled": func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) { p.Status.Version = "" },
+		"VersionGone":  func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) { p.Status.Version = "0.9.0" },
+		"InvalidSelector": func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) {
+			p.Spec.ClusterScheduling.Placement = &v1alpha1.Placement{
+				ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"zone": "no value"}}}
+		},
 		"AnotherNamespace": func(_ *v1alpha1.InstallPlan, v *v1alpha1.ExtensionVersion) { v.Spec.Namespace = "kube-system" },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -225,6 +229,38 @@ func TestWhatIsNotApprovedIsHeld(t *testing.T) {
 			t.Errorf("an agent that runs: %+v", e)
 		}
 	})
+}
+
+// X27: a plan that can't be read takes nothing away, and keeps nothing from the others; a selector that can't be read places an agent nowhere.
+func TestWhatCanNotBeReadIsNotGone(t *testing.T) {
+	f := newFleet(t, `["broken"]`, func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) {
+		p.Spec.ClusterScheduling.Placement.Clusters = nil
+	})
+	plan, err := f.Plans.Get(t.Context(), "shop", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := `{"metadata":{"name":"m1","uid":"` + memberUID + `","resourceVersion":"1",
+		"annotations":{"` + v1alpha1.AnnotationRemovedExtensions + `":"[\"broken\"]"}}}`
+	broken := `{"metadata":{"name":"broken","uid":"b","resourceVersion":"1"},"status":{"conditions":[{"lastTransitionTime":"2026-01-01t00:00:00z"}]}}`
+	f.Caches = kapistest.NewStoreOf(t, kinds, map[string][]string{"/apis/kubesphere.io/v1alpha1/installplans": {broken, text(t, plan)},
+		"/apis/cluster.kubesphere.io/v1alpha1/clusters": {cluster}})
+	f.report.Agents = map[string]Installed{"broken": {Hash: "h"}, "shop": {Hash: "h"}}
+	f.once(t)
+	f.once(t)
+	if got := removedIn(t, f.Asked[0]); !slices.Equal(got, []string{"shop"}) {
+		t.Errorf("it is told to remove %q", got)
+	}
+	f = newFleet(t, "", func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) {
+		p.Spec.ClusterScheduling.Placement = &v1alpha1.Placement{ClusterSelector: &metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "zone", Operator: "in", Values: []string{"a"}}}}}
+	})
+	if got := f.once(t); !slices.Equal(got, []string{PathState}) {
+		t.Errorf("it was asked %q", got)
+	}
+	if e, noted := f.entry(t); noted {
+		t.Errorf("the plan says %+v", e)
+	}
 }
 
 // A plan has what all members say of it: it is decoded once, and not for each of them each time that one of them says something.

@@ -34,22 +34,8 @@ type Source struct {
 	log     []Ref
 	version uint64
 	changed chan struct{}
-	// gone is what this server saw the end of, the oldest first in goneOrder, which may also have earlier ends of something.
-	gone      map[Ref]end
-	goneOrder []numbered
-	ends      uint64
-}
-
-// end is one of an object: what then becomes of a workspace's namespaces, and which one it is.
-type end struct {
-	propagation string
-	number      uint64
-}
-
-// numbered is what has had an end with a number.
-type numbered struct {
-	Ref
-	number uint64
+	// withdrawn is what is to go in members, however much it is.
+	withdrawn withdrawals
 }
 
 // entry is what is known of an object.
@@ -61,6 +47,8 @@ type entry struct {
 	subjects []string
 	// created is when a user was made.
 	created time.Time
+	// unread says that the object can't be read as it is now. The rest is as it was before; without a hash it never was anything.
+	unread bool
 	// placed are where a workspace is to be, ending says that it is being deleted, and propagation what then becomes of its namespaces.
 	placed      *placement
 	ending      bool
@@ -82,7 +70,7 @@ func (p *placement) has(cluster string, l labels.Set) bool {
 
 // NewSource returns a Source, which has to be fed by its Sinks.
 func NewSource(caches Snapshots) *Source {
-	s := &Source{Caches: caches, objects: map[string]map[string]*entry{}, changed: make(chan struct{}), gone: map[Ref]end{}}
+	s := &Source{Caches: caches, objects: map[string]map[string]*entry{}, changed: make(chan struct{}), withdrawn: newWithdrawals()}
 	for _, k := range kinds {
 		s.objects[k.Resource] = map[string]*entry{}
 	}
@@ -115,10 +103,10 @@ type sink struct {
 // Set implements store.Sink.
 func (s *sink) Set(o *store.Object) {
 	c, err := contentOf(s.kind, o.Raw)
-	if err != nil {
-		klog.ErrorS(err, "An object is not sent to member clusters", "kind", s.kind.Resource, "name", o.Name)
-	}
 	switch r := (Ref{s.kind.Resource, o.Name}); {
+	case err != nil:
+		klog.ErrorS(err, "An object can't be read: what member clusters have of it stays as it is", "kind", s.kind.Resource, "name", o.Name)
+		s.source.keep(r, c)
 	case c == nil:
 		s.source.set(r, nil, "")
 	case c.ending:
@@ -131,21 +119,39 @@ func (s *sink) Set(o *store.Object) {
 // Delete implements store.Sink.
 func (s *sink) Delete(_, name string) { s.source.set(Ref{s.kind.Resource, name}, nil, "") }
 
+// keep records that an object can't be read as it is now, of which c is what could be, nil for nothing.
+func (s *Source) keep(r Ref, c *content) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := entry{}
+	if old := s.objects[r.Kind][r.Name]; old != nil {
+		next = *old
+	} else if s.withdrawn.gone.has(r) { // the former one goes, whatever this is
+		return
+	} else if c != nil {
+		next.subjects = c.subjects
+	}
+	next.unread = true
+	s.objects[r.Kind][r.Name] = &next
+}
+
 func (s *Source) set(r Ref, next *entry, propagation string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := s.objects[r.Kind]
 	old := of[r.Name]
 	switch {
-	case old == nil && next == nil, old != nil && next != nil && old.hash == next.hash:
+	case old == nil && next == nil, old != nil && next != nil && old.hash == next.hash && !old.unread:
 		return
 	case next == nil:
 		delete(of, r.Name)
-		s.end(r, propagation)
+		s.withdrawn.gone.set(r, propagation)
 	default:
+		s.leaves(r, old, next)
 		of[r.Name] = next
-		delete(s.gone, r)
+		s.withdrawn.gone.forget(r)
 	}
+	s.unname(old, next)
 	s.note(r)
 	// Users are where they are named.
 	for _, e := range []*entry{old, next} {
@@ -171,30 +177,6 @@ func (s *Source) set(r Ref, next *entry, propagation string) {
 	s.changed = make(chan struct{})
 }
 
-// end records that an object is gone.
-func (s *Source) end(r Ref, propagation string) {
-	if len(s.goneOrder) == remembered {
-		// It may be there again, or have ended again since.
-		if oldest := s.goneOrder[0]; s.gone[oldest.Ref].number == oldest.number {
-			delete(s.gone, oldest.Ref)
-		}
-		s.goneOrder = s.goneOrder[1:]
-	}
-	s.ends++
-	s.gone[r] = end{propagation, s.ends}
-	s.goneOrder = append(s.goneOrder, numbered{r, s.ends})
-}
-
-// ended returns the objects whose deletion this server saw.
-func (s *Source) ended() (out []Change) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for r, e := range s.gone {
-		out = append(out, Change{Ref: r, Propagation: e.propagation})
-	}
-	return out
-}
-
 func (s *Source) note(r Ref) {
 	s.version++
 	if len(s.log) == remembered {
@@ -211,13 +193,16 @@ type Target struct {
 	Bound []string
 }
 
-// all returns the hash of everything that is to be in a member, and the version that this is of.
-func (s *Source) all(t *Target) (map[string]map[string]string, uint64) {
+// all returns a digest of everything that is to be in a member, but for the hub, and the version that this is of. Held is what of it is
+// not sent, so that the member keeps what it has: true for what can't be read, and false for what is of that, which may not be to be there.
+func (s *Source) all(t *Target) (d *Digest, held map[Ref]bool, version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out, users := map[string]map[string]string{}, map[string]bool{}
+	s.relabel(t.Name, t.Labels) // the Cluster may have been read before its sink was told
+	d, held = &Digest{Objects: map[string]map[string]string{}}, map[Ref]bool{}
+	named := map[string]bool{} // users, and whether it is known that they are to be there
 	for _, name := range t.Bound {
-		users[name] = true
+		named[name] = true
 	}
 	for _, k := range kinds {
 		if k.Resource == "users" {
@@ -225,32 +210,48 @@ func (s *Source) all(t *Target) (map[string]map[string]string, uint64) {
 		}
 		of := map[string]string{}
 		for name, e := range s.objects[k.Resource] {
-			if s.in(t, e) {
-				of[name] = e.hash
-				for _, subject := range e.subjects {
-					users[subject] = true
-				}
+			is, known := s.in(t, e)
+			if !is {
+				continue
+			}
+			of[name] = e.hash
+			if !known || e.unread {
+				held[Ref{k.Resource, name}] = e.unread
+			}
+			for _, subject := range e.subjects {
+				named[subject] = named[subject] || known
 			}
 		}
-		out[k.Resource] = of
+		d.Objects[k.Resource] = of
 	}
 	of := map[string]string{}
-	for name := range users {
+	for name, known := range named {
 		if e := s.objects["users"][name]; e != nil {
 			of[name] = e.hash
+			if !known || e.unread {
+				held[Ref{"users", name}] = e.unread
+			}
 		}
 	}
-	out["users"] = of
-	return out, s.version
+	d.Objects["users"] = of
+	d.Gone = s.goneIn(t, named)
+	return d, held, s.version
 }
 
-// in reports whether an object other than a user is to be in a member.
-func (s *Source) in(t *Target, e *entry) bool {
+// in reports whether an object other than a user is to be in a member, and whether that is known: what can't be read, and never could be,
+// stays where it is.
+func (s *Source) in(t *Target, e *entry) (is, known bool) {
 	if e.workspace != "" {
 		w := s.objects["workspaces"][e.workspace]
-		return w != nil && w.placed.has(t.Name, t.Labels)
+		if w == nil {
+			return false, true
+		}
+		e = w
 	}
-	return e.placed == nil || e.placed.has(t.Name, t.Labels)
+	if e.placed == nil {
+		return true, e.hash != ""
+	}
+	return e.placed.has(t.Name, t.Labels), true
 }
 
 // since returns what has changed after a version, each once, and the version then; false if that is not known any more. Of users it
@@ -271,8 +272,14 @@ func (s *Source) since(version uint64, t *Target) (refs []Ref, there map[Ref]boo
 		switch {
 		case e == nil:
 			there[r] = false
+		case e.unread:
+			continue
 		case r.Kind != "users":
-			there[r] = s.in(t, e)
+			is, known := s.in(t, e)
+			if !known {
+				continue
+			}
+			there[r] = is
 		case s.names(t, r.Name):
 			there[r] = true
 		default:
@@ -290,8 +297,10 @@ func (s *Source) names(t *Target, user string) bool {
 	}
 	for _, kind := range []string{"globalrolebindings", "workspacerolebindings", "workspaces"} {
 		for _, e := range s.objects[kind] {
-			if slices.Contains(e.subjects, user) && s.in(t, e) {
-				return true
+			if slices.Contains(e.subjects, user) {
+				if is, known := s.in(t, e); is && known {
+					return true
+				}
 			}
 		}
 	}
@@ -309,12 +318,12 @@ func (s *Source) wait() <-chan struct{} {
 func (s *Source) changes(ctx context.Context, refs []Ref, there map[Ref]bool) ([]Change, error) {
 	var out []Change
 	s.mu.Lock()
-	gone := maps.Clone(s.gone)
+	gone := maps.Clone(s.withdrawn.gone.all)
 	s.mu.Unlock()
 	for _, k := range slices.Backward(kinds) {
 		for _, r := range refs {
 			if r.Kind == k.Resource && !there[r] {
-				out = append(out, Change{Ref: r, Propagation: gone[r].propagation})
+				out = append(out, Change{Ref: r, Propagation: gone[r].it})
 			}
 		}
 	}
@@ -368,7 +377,7 @@ func (r *reading) content(ctx context.Context, k schema.GroupVersionResource, re
 		told := r.objects[ref.Kind][ref.Name]
 		r.mu.Unlock()
 		switch {
-		case told == nil: // its end is the next change
+		case told == nil, told.unread: // its end, or its next version, is the next change
 			return nil, nil
 		case c != nil && c.hash == told.hash, !time.Now().Before(r.deadline):
 			return c, nil

@@ -48,6 +48,24 @@ func names(of map[string]map[string]string) (out []string) {
 	return out
 }
 
+// ended returns what a source saw the end of.
+func ended(s *Source) (out []Change) {
+	for r, end := range s.withdrawn.gone.all {
+		out = append(out, Change{Ref: r, Propagation: end.it})
+	}
+	return out
+}
+
+// gone returns what a member is told to delete however much it is, in order.
+func gone(s *Source, t *Target) (out []string) {
+	of, _, _ := s.all(t)
+	for _, c := range of.Gone {
+		out = append(out, c.Kind+"/"+c.Name)
+	}
+	slices.Sort(out)
+	return out
+}
+
 func newFed(t *testing.T) *Source {
 	t.Helper()
 	s := NewSource(nil)
@@ -82,8 +100,8 @@ func TestWhatIsInAMember(t *testing.T) {
 		"AnotherOfThem": {Target{Name: "here"}, "users/ann globalroles/custom globalrolebindings/ann"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			of, _ := s.all(&x.target)
-			if got := strings.Join(names(of), " "); got != x.want {
+			of, _, _ := s.all(&x.target)
+			if got := strings.Join(names(of.Objects), " "); got != x.want {
 				t.Errorf("it is\n%s, want\n%s", got, x.want)
 			}
 		})
@@ -94,7 +112,7 @@ func TestWhatIsInAMember(t *testing.T) {
 func TestChangesAreToldOnce(t *testing.T) {
 	s := newFed(t)
 	m1, m2 := &Target{Name: "m1"}, &Target{Name: "m2", Labels: map[string]string{"zone": "b"}}
-	_, at := s.all(m1)
+	_, _, at := s.all(m1)
 	tell := func(to *Target) (out []string) {
 		t.Helper()
 		refs, there, _, known := s.since(at, to)
@@ -121,7 +139,7 @@ func TestChangesAreToldOnce(t *testing.T) {
 	if got := strings.Join(tell(m1), ", "); got != "globalrolebindings/new true, globalroles/custom false, users/idle true" {
 		t.Error(got)
 	}
-	_, at = s.all(m1)
+	_, _, at = s.all(m1)
 	set(t, s, "workspacetemplates", "here", template("here", `{"clusters":[{"name":"m2"}]}`, ""))
 	if got := strings.Join(tell(m1), ", "); got != "users/bob false, workspacerolebindings/here-bob false, workspaceroles/here-extra false, workspaces/here false" &&
 		got != "workspacerolebindings/here-bob false, workspaceroles/here-extra false, workspaces/here false" {
@@ -145,11 +163,11 @@ func TestADeletionIsRememberedWithWhatItSays(t *testing.T) {
 		`,"deletionTimestamp":"2026-01-01T00:00:00Z","annotations":{"kubesphere.io/deletion-propagation":"Foreground"}`))
 	drop(s, "workspacetemplates", "here")
 	want := Change{Ref: Ref{"workspaces", "here"}, Propagation: "Foreground"}
-	if got := s.ended(); len(got) != 1 || got[0].Ref != want.Ref || got[0].Propagation != want.Propagation {
+	if got := ended(s); len(got) != 1 || got[0].Ref != want.Ref || got[0].Propagation != want.Propagation {
 		t.Errorf("%v", got)
 	}
 	set(t, s, "workspacetemplates", "here", template("here", `{"clusters":[{"name":"m1"}]}`, ""))
-	if got := s.ended(); len(got) != 0 {
+	if got := ended(s); len(got) != 0 {
 		t.Errorf("it is there again: %v", got)
 	}
 }
@@ -191,12 +209,12 @@ func TestTheLastEndIsKnown(t *testing.T) {
 	for i := range remembered - 1 {
 		ends(fmt.Sprintf("other-%d", i))
 	}
-	all := s.ended()
+	all := ended(s)
 	if !slices.ContainsFunc(all, func(c Change) bool { return c.Ref == Ref{"globalroles", "again"} }) || len(all) != remembered {
 		t.Errorf("of %d ends its last one is not known", len(all))
 	}
 	ends("one-more")
-	if all = s.ended(); slices.ContainsFunc(all, func(c Change) bool { return c.Ref == Ref{"globalroles", "again"} }) || len(all) != remembered {
+	if all = ended(s); slices.ContainsFunc(all, func(c Change) bool { return c.Ref == Ref{"globalroles", "again"} }) || len(all) != remembered {
 		t.Errorf("of %d ends the oldest one is known", len(all))
 	}
 }

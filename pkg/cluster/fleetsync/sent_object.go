@@ -25,7 +25,8 @@ type content struct {
 // hashLength is how many bytes of a SHA-256 are sent.
 const hashLength = 16
 
-// contentOf returns what of an object is sent, nil where it is not: what every installation has of its own.
+// contentOf returns what of an object is sent, nil where it is not: what every installation has of its own. With an error it is what
+// could be read, nil for nothing.
 func contentOf(kind schema.GroupVersionResource, raw []byte) (*content, error) {
 	switch kind.Resource {
 	case "users":
@@ -136,14 +137,14 @@ func workspaceOf(raw []byte) (*content, error) {
 	if t.Name == tenantv1beta1.SystemWorkspace {
 		return nil, nil
 	}
-	p := &placement{}
+	p, ending := &placement{}, !t.DeletionTimestamp.IsZero()
 	for _, c := range t.Spec.Placement.Clusters {
 		p.clusters = append(p.clusters, c.Name)
 	}
-	if t.Spec.Placement.ClusterSelector != nil {
+	if of := t.Spec.Placement.ClusterSelector; of != nil && len(p.clusters) == 0 && !ending { // else it does not count
 		var err error
-		if p.selector, err = metav1.LabelSelectorAsSelector(t.Spec.Placement.ClusterSelector); err != nil {
-			return nil, fmt.Errorf("read the selector of clusters: %w", err)
+		if p.selector, err = metav1.LabelSelectorAsSelector(of); err != nil {
+			return &content{entry: entry{subjects: managerOf(t)}}, fmt.Errorf("read the selector of clusters: %w", err)
 		}
 	}
 	out := &tenantv1beta1.Workspace{}
@@ -158,16 +159,19 @@ func workspaceOf(raw []byte) (*content, error) {
 		}
 	}
 	out.Spec.Manager = t.Spec.Template.Spec.Manager
-	c := &content{entry: entry{placed: p, ending: !t.DeletionTimestamp.IsZero(),
-		propagation: t.Annotations[tenantv1beta1.AnnotationDeletionPropagation]}}
-	if out.Spec.Manager != "" {
-		c.subjects = []string{out.Spec.Manager}
-	}
-	c, err := encode(c, out)
+	c, err := encode(&content{entry: entry{subjects: managerOf(t), placed: p, ending: ending,
+		propagation: t.Annotations[tenantv1beta1.AnnotationDeletionPropagation]}}, out)
 	if err != nil {
 		return nil, err
 	}
 	return c.withPlacement(t)
+}
+
+func managerOf(t *tenantv1beta1.WorkspaceTemplate) []string {
+	if name := t.Spec.Template.Spec.Manager; name != "" {
+		return []string{name}
+	}
+	return nil
 }
 
 // withPlacement makes the placement part of the hash that changes are known by.

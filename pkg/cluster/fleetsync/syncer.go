@@ -172,17 +172,19 @@ func (r *round) run(ctx context.Context) error {
 
 // compare compares everything.
 func (r *round) compare(ctx context.Context, m *cluster.Member, t *Target) error {
-	all, version := r.Source.all(t)
+	all, held, version := r.Source.all(t)
+	all.Hub = r.Hub
 	missing := &Difference{}
-	if err := r.ask(ctx, m, http.MethodPost, PathDigest, &Digest{Hub: r.Hub, Objects: all, Gone: r.Source.ended()}, missing); err != nil {
+	if err := r.ask(ctx, m, http.MethodPost, PathDigest, all, missing); err != nil {
 		return err
 	}
-	refs, there := lacked(missing.Want, all)
+	refs, there := lacked(missing.Want, all.Objects)
+	refs, unread := sendable(refs, held)
 	pending, err := r.send(ctx, m, refs, there)
 	if err != nil {
 		return err
 	}
-	m.SetSyncedWhile(ctx, true, slices.Concat(missing.Pending, pending, r.ungiven))
+	m.SetSyncedWhile(ctx, true, slices.Concat(missing.Pending, pending, unread, r.ungiven))
 	r.version, r.compared, r.labels, r.at = version, true, m.Labels, time.Now()
 	return nil
 }
@@ -197,6 +199,20 @@ func lacked(want []Ref, all map[string]map[string]string) (refs []Ref, there map
 		}
 	}
 	return refs, there
+}
+
+// sendable returns what of what a member lacks it is sent, and what of the rest can't be read: see Source.all.
+func sendable(refs []Ref, held map[Ref]bool) (sent []Ref, unread []cluster.Pending) {
+	for _, ref := range refs {
+		switch itself, isHeld := held[ref]; {
+		case !isHeld:
+			sent = append(sent, ref)
+		case itself:
+			unread = append(unread, cluster.Pending{Kind: ref.Kind, Name: ref.Name,
+				Reason: "Unreadable: the hub can't read it, so what this cluster has of it stays as it is"})
+		}
+	}
+	return sent, unread
 }
 
 // send sends objects, and what is to be deleted.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -79,27 +80,26 @@ func (h *Hub) generation(ctx context.Context) uint64 {
 	return snap.Generation()
 }
 
-// releases returns those that are in a member.
-func (h *Hub) releases(ctx context.Context, member string) (out []*v2.ApplicationRelease, err error) {
+// releases returns those that are in a member, and by name why others can't be read, which stay as they are.
+func (h *Hub) releases(ctx context.Context, member string) (out []*v2.ApplicationRelease, unread map[string]error, err error) {
 	snap, err := h.Caches.Snapshot(ctx, releasesKind)
 	if apierrors.IsNotFound(err) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the ApplicationReleases: %w", err)
+		return nil, nil, fmt.Errorf("read the ApplicationReleases: %w", err)
 	}
+	unread = map[string]error{}
 	snap.ByCreated(index.HasLabel(v2.LabelCluster, member)).Walk(0, false, func(ref *index.Ref) bool {
 		rel := &v2.ApplicationRelease{}
-		if err = json.Unmarshal([]byte(snap.Record(ref).JSON.String()), rel); err != nil {
-			err = fmt.Errorf("read the ApplicationRelease %s: %w", ref.Name, err)
-			return false
-		}
-		if !release.IsSent(rel) { // a hub is no member
+		if err := json.Unmarshal([]byte(snap.Record(ref).JSON.String()), rel); err != nil {
+			unread[ref.Name] = fmt.Errorf("read the ApplicationRelease %s: %w", ref.Name, err)
+		} else if !release.IsSent(rel) { // a hub is no member
 			out = append(out, rel)
 		}
 		return true
 	})
-	return out, err
+	return out, unread, nil
 }
 
 // run brings a member up to date, as far as that is possible now, and reports whether something is being done there.
@@ -108,15 +108,18 @@ func (r *round) run(ctx context.Context) (busy bool, err error) {
 	if m == nil || m.Leaving || m.Lite || m.Trouble != "" { // ks-controller-manager says so
 		return false, nil
 	}
-	all, err := r.releases(ctx, m.Name)
-	if err != nil || len(all) == 0 && len(r.sent) == 0 {
+	all, unread, err := r.releases(ctx, m.Name)
+	if err != nil || len(all) == 0 && len(unread) == 0 && len(r.sent) == 0 {
 		return false, err
 	}
 	report := &Report{}
 	if err := exchange.Ask(ctx, m, PathState, &State{Hub: r.UID}, report); err != nil {
 		return false, err
 	}
-	failed := []error{r.late(ctx, m, all, report)}
+	failed := []error{r.late(ctx, m, all, unread, report)}
+	for _, name := range slices.Sorted(maps.Keys(unread)) {
+		failed = append(failed, unread[name])
+	}
 	for _, rel := range all {
 		has, found := report.Releases[rel.Name]
 		works, err := r.one(ctx, m, rel, has, found)
@@ -127,11 +130,12 @@ func (r *round) run(ctx context.Context) (busy bool, err error) {
 }
 
 // late removes what has reached a member although its release had ended by then: another replica had seen the end first.
-func (r *round) late(ctx context.Context, m *cluster.Member, all []*v2.ApplicationRelease, report *Report) error {
+func (r *round) late(ctx context.Context, m *cluster.Member, all []*v2.ApplicationRelease, unread map[string]error, report *Report) error {
 	var failed []error
 	for name := range r.sent {
 		has, found := report.Releases[name]
 		switch {
+		case unread[name] != nil:
 		case slices.ContainsFunc(all, func(rel *v2.ApplicationRelease) bool { return rel.Name == name }):
 		case found && !has.Leaving:
 			failed = append(failed, exchange.Ask(ctx, m, PathRemove, &Removal{Hub: r.UID, Name: name}, nil))

@@ -275,3 +275,20 @@ func TestX33AReleaseThatComesLateIsRemoved(t *testing.T) {
 		t.Errorf("it is asked for nothing: %q", got)
 	}
 }
+
+// X33: a release that can't be read stays in its member as it is, and keeps nothing from the others: one that is deleted goes.
+func TestX33AReleaseThatCanNotBeReadHoldsNothing(t *testing.T) {
+	f := newFleet(t, func(x *setting) { x.release.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} })
+	broken := `{"metadata":{"name":"a-broken","uid":"b","resourceVersion":"1","labels":{"` + v2.LabelCluster + `":"m1"}},
+		"status":{"lastUpdate":"2026-01-01t00:00:00z"}}`
+	f.Caches = kapistest.NewStoreOf(t, kinds, map[string][]string{
+		"/apis/application.kubesphere.io/v2/applicationreleases": {broken, text(t, f.is(t))}})
+	f.sent["a-broken"] = true
+	f.report.Releases = map[string]Installed{"a-broken": {Hash: "h"}, "cache": {Hash: "h"}}
+	if _, err := f.run(t.Context()); err == nil || !strings.Contains(err.Error(), "a-broken") {
+		t.Errorf("nobody is told: %v", err)
+	}
+	if len(f.Asked) != 2 || f.Asked[1].Path != PathRemove || !strings.Contains(string(f.Asked[1].Body), `"cache"`) {
+		t.Errorf("it was asked %q", f.Asked)
+	}
+}
