@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -82,9 +83,31 @@ type apiService struct {
 
 type reverseProxy struct {
 	*Backend
-	path   string // of the matcher, without its *
-	open   bool   // all below it
-	method string // "*" for all
+	matcher
+
+	owner string // the extension that it is of, "" for none
+}
+
+// served returns ReverseProxies, but those that match a part of what an older one of another extension does: that has its whole path.
+func served(of map[string]*reverseProxy) []*reverseProxy {
+	all := slices.SortedFunc(maps.Values(of), func(a, b *reverseProxy) int { return cmp.Compare(a.path, b.path) })
+	meeting := map[*reverseProxy][]*reverseProxy{}
+	var above []*reverseProxy // whose paths the next one's begins with
+	for _, p := range all {
+		above = slices.DeleteFunc(above, func(a *reverseProxy) bool { return !strings.HasPrefix(p.path, a.path) })
+		for _, a := range above {
+			if a.owner != p.owner && a.meets(&p.matcher) {
+				meeting[p], meeting[a] = append(meeting[p], a), append(meeting[a], p)
+			}
+		}
+		above = append(above, p)
+	}
+	slices.SortFunc(all, func(a, b *reverseProxy) int { return a.older(b.Backend) })
+	has := map[*reverseProxy]bool{}
+	return slices.DeleteFunc(all, func(p *reverseProxy) bool {
+		has[p] = !slices.ContainsFunc(meeting[p], func(o *reverseProxy) bool { return has[o] })
+		return !has[p]
+	})
 }
 
 // tables are what requests look up. They do not change.
@@ -191,7 +214,7 @@ func (x *Index) setProxy(raw []byte) error {
 		return wrong
 	}
 	d, wrong := Compile(&o.Spec.Directives)
-	p := &reverseProxy{path: m.path, open: m.open, method: m.method}
+	p := &reverseProxy{matcher: m, owner: owner(&o.ObjectMeta)}
 	p.Backend = &Backend{Kind: "ReverseProxy", Name: o.Name, Base: strings.TrimSuffix(m.path, "/"), Audience: "reverseproxy:" + o.Name,
 		Forwards: forwards(o), Directives: d, created: o.CreationTimestamp.Time,
 		Within: func(path string) bool { return path == m.path || m.open && strings.HasPrefix(path, m.path) }}
@@ -235,6 +258,8 @@ func (x *Index) build() {
 	}
 	for _, p := range x.proxies {
 		used[p.Upstream] = true
+	}
+	for _, p := range served(x.proxies) {
 		if p.open {
 			next.below[p.path] = append(next.below[p.path], p)
 		} else {

@@ -174,6 +174,41 @@ func TestPathsAreMatchedByRank(t *testing.T) { // X3
 	}
 }
 
+// X3, X42: of ReverseProxies of two extensions of which one matches in the other's path, the older one has its whole path, in whatever order they are seen.
+func TestX3NobodyMatchesInAnothersPath(t *testing.T) {
+	type one struct{ name, extension, path, method string }
+	all := []one{ // by age
+		{"narrow", "early", "/proxy/shop/early/*", "*"}, {"a", "grafana", "/proxy/grafana/*", "*"}, {"deeper", "grafana", "/proxy/grafana/own/*", "*"},
+		{"api", "other", "/proxy/grafana/api/*", "*"}, {"post", "other", "/proxy/grafana/*", "POST"}, {"exact", "other", "/proxy/grafana/login", "GET"},
+		{"admins", "", "/proxy/grafana/x", "*"}, {"wide", "shop", "/proxy/shop/*", "*"}, {"below", "third", "/proxy/shop/third/*", "*"},
+		{"gets", "reader", "/proxy/m/*", "GET"}, {"posts", "writer", "/proxy/m/*", "POST"}, {"near", "other", "/proxy/grafanas/*", "*"},
+	}
+	f := newFed(t)
+	set := func(i int) {
+		f.n = i
+		o := all[i]
+		f.set("reverseproxies", o.name, obj{"labels": obj{v1alpha1.LabelExtension: o.extension}, "matcher": obj{"path": o.path, "method": o.method},
+			"upstream": obj{"url": "http://backend.example"}}, available)
+	}
+	for i := range all {
+		set(len(all) - 1 - i)
+	}
+	for request, want := range map[string]string{
+		"GET /proxy/grafana/api/x": "a", "POST /proxy/grafana/y": "a", "GET /proxy/grafana/login": "a", "GET /proxy/grafana/x": "a",
+		"GET /proxy/grafana/own/x": "deeper", "GET /proxy/grafanas/x": "near",
+		"GET /proxy/shop/early/x": "narrow", "GET /proxy/shop/x": "", "GET /proxy/shop/third/x": "below", "GET /proxy/m/x": "gets", "POST /proxy/m/x": "posts",
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		if got := f.matches(method, path); got != want {
+			t.Errorf("%s: %q, want %q", request, got, want)
+		}
+	}
+	f.delete("reverseproxies", "a")
+	if got := f.matches("GET", "/proxy/grafana/api/x"); got != "api" {
+		t.Errorf("once the path is free, %q has it", got)
+	}
+}
+
 // Backends at one host share connections, and each has its own path.
 func TestBackendsOfOneHostHaveTheirOwnPaths(t *testing.T) { // X4, X12
 	f := newFed(t)

@@ -14,8 +14,20 @@ import (
 	"kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
 )
 
-// maxRegexp bounds a regular expression, in bytes. RE2 takes time in proportion to its input, whatever it is.
-const maxRegexp = 1024
+// Bounds, in bytes.
+const (
+	// maxDirective bounds one entry of a list of directives, and maxRegexp a regular expression. RE2 takes time in proportion to its input,
+	// whatever it is.
+	maxDirective = 4 << 10
+	maxRegexp    = 1024
+	// maxPath and maxQuery bound what a backend is asked for, after each directive: what repeats its input would double with each one.
+	maxPath  = 16 << 10
+	maxQuery = 64 << 10
+	// maxReplaced bounds what one regular expression may make of a path, before it is known what that is.
+	maxReplaced = 1 << 20
+	// maxHeaders bounds the values that headerUp sets in one request.
+	maxHeaders = 64 << 10
+)
 
 // Directives are compiled v1alpha1.Directives.
 type Directives struct {
@@ -61,6 +73,14 @@ func Compile(in *v1alpha1.Directives) (*Directives, error) {
 		}
 	}
 	var err error
+	for name, list := range map[string][]string{"headerUp": in.HeaderUp, "headerDown": in.HeaderDown, "rewrite": in.Rewrite,
+		"replace": in.Replace, "pathRegexp": in.PathRegexp} {
+		for i, text := range list {
+			if len(text) > maxDirective {
+				return nil, fmt.Errorf("%s[%d]: it has more than %d bytes", name, i, maxDirective)
+			}
+		}
+	}
 	for i, text := range in.HeaderUp {
 		if d.up, err = appendHeaderEdit(d.up, text, true); err != nil {
 			return nil, fmt.Errorf("headerUp[%d]: %w", i, err)
@@ -262,7 +282,8 @@ type Target struct{ Method, Path, Query string }
 type errTarget struct{ path string }
 
 func (e *errTarget) Error() string {
-	return fmt.Sprintf("the directives make %.200q of the path, which is none: it does not begin with a slash, or has dot segments", e.path)
+	return fmt.Sprintf("the directives make %.200q of the path, which is none: it does not begin with a slash, has dot segments, or would be "+
+		"longer than %d bytes, or its query than %d", e.path, maxPath, maxQuery)
 }
 
 // Apply returns what the backend is asked for.
@@ -280,32 +301,79 @@ func (d *Directives) Apply(t Target) (Target, error) {
 			t.Path = rooted(rest)
 		}
 	}
+	if len(t.Path) > maxPath || len(t.Query) > maxQuery {
+		return t, &errTarget{t.Path}
+	}
+	fits, alsoFits := true, true
 	for _, r := range d.rewrites {
 		if !r.matches(t.Path) {
 			continue
 		}
-		path := strings.NewReplacer(placeholderPath, t.Path, placeholderURIPath, t.Path)
-		both := strings.NewReplacer(placeholderPath, url.QueryEscape(t.Path), placeholderURIPath, url.QueryEscape(t.Path),
-			placeholderQuery, t.Query, placeholderURIQuery, t.Query)
 		next := t
 		if r.path != nil {
-			next.Path = path.Replace(*r.path)
+			next.Path, fits = expand(*r.path, maxPath, placeholderPath, t.Path, placeholderURIPath, t.Path)
 		}
 		if r.query != nil {
-			next.Query = strings.Trim(both.Replace(*r.query), "&")
+			escaped := url.QueryEscape(t.Path)
+			next.Query, alsoFits = expand(*r.query, maxQuery, placeholderPath, escaped, placeholderURIPath, escaped,
+				placeholderQuery, t.Query, placeholderURIQuery, t.Query)
+			next.Query = strings.Trim(next.Query, "&")
+		}
+		if !fits || !alsoFits {
+			return t, &errTarget{t.Path}
 		}
 		t = next
 	}
 	for _, r := range d.replaces {
-		t.Path, t.Query = strings.ReplaceAll(t.Path, r[0], r[1]), strings.ReplaceAll(t.Query, r[0], r[1])
+		path, fits := expand(t.Path, maxPath, r[0], r[1])
+		query, alsoFits := expand(t.Query, maxQuery, r[0], r[1])
+		if !fits || !alsoFits {
+			return t, &errTarget{t.Path}
+		}
+		t.Path, t.Query = path, query
 	}
 	for _, r := range d.regexps {
-		t.Path = r.find.ReplaceAllString(t.Path, r.replace)
+		path, fits := r.apply(t.Path)
+		if !fits {
+			return t, &errTarget{t.Path}
+		}
+		t.Path = path
 	}
 	if !SoundPath(t.Path) || !soundQuery(t.Query) {
 		return t, &errTarget{t.Path}
 	}
 	return t, nil
+}
+
+// expand replaces texts by others, in pairs as for strings.NewReplacer, of which none has another one in it. It reports false, and makes
+// nothing, where the result would be longer than most.
+func expand(s string, most int, pairs ...string) (string, bool) {
+	size, found := len(s), false
+	for i := 0; i < len(pairs); i += 2 {
+		n := strings.Count(s, pairs[i])
+		size, found = size+n*(len(pairs[i+1])-len(pairs[i])), found || n > 0
+	}
+	switch {
+	case size > most:
+		return "", false
+	case !found:
+		return s, true
+	}
+	return strings.NewReplacer(pairs...).Replace(s), true
+}
+
+// apply replaces what the expression matches. It reports false where the path is, or might be, too long then.
+func (r *pathRegexp) apply(path string) (string, bool) {
+	matched := 0
+	all := r.find.FindAllStringIndex(path, -1)
+	for _, at := range all {
+		matched += at[1] - at[0]
+	}
+	if len(path)-matched+len(all)*len(r.replace)+matched*strings.Count(r.replace, "$") > maxReplaced {
+		return "", false
+	}
+	path = r.find.ReplaceAllString(path, r.replace)
+	return path, len(path) <= maxPath
 }
 
 func rooted(p string) string {
@@ -318,21 +386,23 @@ func rooted(p string) string {
 // SoundPath reports whether every server and browser reads a path in the same way.
 func SoundPath(p string) bool {
 	control := func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' }
-	if !strings.HasPrefix(p, "/") || strings.HasPrefix(p, "//") || len(p) > 16<<10 || strings.ContainsFunc(p, control) {
+	if !strings.HasPrefix(p, "/") || strings.HasPrefix(p, "//") || len(p) > maxPath || strings.ContainsFunc(p, control) {
 		return false
 	}
 	return !slices.ContainsFunc(strings.Split(p, "/"), func(s string) bool { return s == "." || s == ".." })
 }
 
 func soundQuery(q string) bool {
-	return len(q) <= 64<<10 && !strings.ContainsFunc(q, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '#' })
+	return len(q) <= maxQuery && !strings.ContainsFunc(q, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '#' })
 }
 
 // Up changes the headers of a request.
 func (d *Directives) Up(h http.Header, by Caller) {
-	values := strings.NewReplacer(placeholderName, by.Name, placeholderEmail, by.Email, placeholderGroups, strings.Join(by.Groups, ","))
+	groups, left := strings.Join(by.Groups, ","), maxHeaders
 	for _, e := range d.up {
-		e.apply(h, values.Replace(e.value))
+		value, fits := expand(e.value, left, placeholderName, by.Name, placeholderEmail, by.Email, placeholderGroups, groups)
+		left -= len(value)
+		e.apply(h, value, fits)
 	}
 }
 
@@ -347,11 +417,11 @@ func (d *Directives) Unauthorized() bool {
 // Down changes the headers of an answer.
 func (d *Directives) Down(h http.Header) {
 	for _, e := range d.down {
-		e.apply(h, e.value)
+		e.apply(h, e.value, true)
 	}
 }
 
-func (e *headerEdit) apply(h http.Header, value string) {
+func (e *headerEdit) apply(h http.Header, value string, fits bool) {
 	switch {
 	case e.remove && e.prefix:
 		for name := range h {
@@ -361,7 +431,7 @@ func (e *headerEdit) apply(h http.Header, value string) {
 		}
 	case e.remove:
 		delete(h, e.name)
-	case !httpguts.ValidHeaderFieldValue(value) || strings.TrimSpace(value) != value:
+	case !fits || !httpguts.ValidHeaderFieldValue(value) || strings.TrimSpace(value) != value:
 		// what a user is called would not arrive as it is
 		delete(h, e.name)
 	case e.add:

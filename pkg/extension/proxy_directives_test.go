@@ -3,6 +3,7 @@ package extension_test
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,6 +80,46 @@ func TestDirectivesReachNoOtherPathThanTheyName(t *testing.T) { // X4
 		got, err := compile(t, d).Apply(extension.Target{Method: "GET", Path: "/proxy/xx/secret"})
 		if err == nil {
 			t.Errorf("%+v makes %q", d, got)
+		}
+	}
+}
+
+// X4: directives that repeat what they get make nothing that is larger than a request may be.
+func TestX4DirectivesDoNotMultiply(t *testing.T) {
+	times := func(n int, s string) []string { return slices.Repeat([]string{s}, n) }
+	long := "/" + strings.Repeat("a/", 4000)
+	for name, c := range map[string]struct {
+		d           v1alpha1.Directives
+		path, query string
+	}{
+		"replace":           {v1alpha1.Directives{Replace: times(64, "/ //")}, "/proxy/x/", ""},
+		"replace in query":  {v1alpha1.Directives{Replace: times(64, "a aa")}, "/", "a=a"},
+		"replace at once":   {v1alpha1.Directives{Replace: []string{"/ " + strings.Repeat("a", 4000)}}, long, ""},
+		"rewrite":           {v1alpha1.Directives{Rewrite: times(64, "* {path}{http.request.uri.path}")}, "/proxy/x/", ""},
+		"rewrite the query": {v1alpha1.Directives{Rewrite: times(64, "* ?{query}{http.request.uri.query}")}, "/proxy/x/", "a=b"},
+		"path into query":   {v1alpha1.Directives{Rewrite: []string{"* ?" + strings.Repeat("{path}", 600)}}, long, ""},
+		"rewrite at once":   {v1alpha1.Directives{Rewrite: []string{"* " + strings.Repeat("{path}", 600)}}, long, ""},
+		"expression":        {v1alpha1.Directives{PathRegexp: times(64, "/ //")}, "/proxy/x/", ""},
+		"groups at once":    {v1alpha1.Directives{PathRegexp: []string{"(.*) /" + strings.Repeat("$1", 2000)}}, long, ""},
+		"matches at once":   {v1alpha1.Directives{PathRegexp: []string{"/ " + strings.Repeat("a", 4000)}}, long, ""},
+		"a long path":       {v1alpha1.Directives{StripPathPrefix: "/x"}, "/x/" + strings.Repeat("a", 16<<10), ""},
+	} {
+		got, err := compile(t, c.d).Apply(extension.Target{Method: "GET", Path: c.path, Query: c.query})
+		if err == nil || len(got.Path) > 17<<10 || len(got.Query) > 64<<10 {
+			t.Errorf("%s: a path of %d bytes and a query of %d, %v", name, len(got.Path), len(got.Query), err)
+		}
+	}
+	h := http.Header{"X-B": {"theirs"}}
+	d := compile(t, v1alpha1.Directives{HeaderUp: []string{"X-A {user.groups}", "X-B {user.groups}{user.groups}", "X-C {user.name}"}})
+	d.Up(h, extension.Caller{Name: "ann", Groups: []string{strings.Repeat("g", 30<<10)}})
+	if len(h.Get("X-A")) != 30<<10 || h["X-B"] != nil || h.Get("X-C") != "ann" {
+		t.Errorf("headers of %d, %d and %d bytes", len(h.Get("X-A")), len(h.Get("X-B")), len(h.Get("X-C")))
+	}
+	for name, d := range map[string]v1alpha1.Directives{"headerUp[0]": {HeaderUp: []string{"X " + strings.Repeat("a", 4<<10)}},
+		"headerDown[0]": {HeaderDown: []string{"X " + strings.Repeat("a", 4<<10)}}, "rewrite[1]": {Rewrite: []string{"* /", "* /" + strings.Repeat("a", 4<<10)}},
+		"replace[0]": {Replace: []string{"/ " + strings.Repeat("a", 4<<10)}}, "pathRegexp[0]": {PathRegexp: []string{"/ " + strings.Repeat("a", 4<<10)}}} {
+		if _, err := extension.Compile(&d); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -20,14 +20,20 @@ const (
 	distRoot  = "/dist/"
 )
 
+// matcher is that of a ReverseProxy.
 type matcher struct {
-	path   string
-	open   bool
-	method string
+	path   string // without its *
+	open   bool   // all below it
+	method string // "*" for all
 }
 
-// Match is what no other ReverseProxy may match.
-type Match struct{ Method, Path string }
+// meets reports whether there may be a request that both match.
+func (m *matcher) meets(o *matcher) bool {
+	if m.method != o.method && m.method != "*" && o.method != "*" {
+		return false
+	}
+	return m.path == o.path || m.open && strings.HasPrefix(o.path, m.path) || o.open && strings.HasPrefix(m.path, o.path)
+}
 
 // maxEntries bounds the entries of an ExtensionEntry, in bytes.
 const maxEntries = 64 << 10
@@ -118,13 +124,18 @@ func CheckReverseProxy(o *v1alpha1.ReverseProxy) error {
 	return nil
 }
 
-// Matches returns what a ReverseProxy matches; the zero Match for one that matches nothing here.
-func Matches(o *v1alpha1.ReverseProxy) Match {
-	m, err := parseMatcher(&o.Spec.Matcher)
-	if err != nil || o.Labels[v1alpha1.LabelProxyTarget] == v1alpha1.TargetConsole {
-		return Match{}
+// Takes reports whether a ReverseProxy matches what another one has: the same path and method, or where they are not of one extension, any
+// request that the other one matches, too. Objects without an extension are administrators' own, and among each other as those of one.
+func Takes(o, other *v1alpha1.ReverseProxy) bool {
+	console := func(o *v1alpha1.ReverseProxy) bool {
+		return o.Labels[v1alpha1.LabelProxyTarget] == v1alpha1.TargetConsole
 	}
-	return Match{m.method, o.Spec.Matcher.Path}
+	a, err := parseMatcher(&o.Spec.Matcher)
+	b, wrong := parseMatcher(&other.Spec.Matcher)
+	if err != nil || wrong != nil || console(o) || console(other) {
+		return false
+	}
+	return a == b || owner(&o.ObjectMeta) != owner(&other.ObjectMeta) && a.meets(&b)
 }
 
 // DefaultLink is the link of a bundle that names none.

@@ -65,7 +65,7 @@ type Request struct {
 	KeepFailed bool `json:"keepFailed,omitempty"`
 	// Revision is that which Rollback applies; 0 for the last one that was deployed before the newest.
 	Revision int `json:"revision,omitempty"`
-	// SkipHooks runs no hooks.
+	// SkipHooks runs no hooks. Uninstall also leaves what the user may not read then, and fails because of it otherwise.
 	SkipHooks bool `json:"skipHooks,omitempty"`
 	// Orphan lets Uninstall delete the records alone, and leave the objects.
 	Orphan bool `json:"orphan,omitempty"`

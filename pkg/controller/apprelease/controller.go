@@ -32,7 +32,7 @@ import (
 const (
 	// Name is the controller's name.
 	Name = "apprelease"
-	// workers is how many releases are worked on at once: as many as operations may run.
+	// workers is how many releases are worked on at once: more than have an operation, since the state of others is read meanwhile.
 	workers = 4
 	// maxMessage bounds the message of a status, in bytes.
 	maxMessage = 4 << 10
@@ -121,6 +121,7 @@ type Reconciler struct {
 	// failures are those of operations that may succeed later, and writes what the cache may not have yet.
 	failures retry.Failures
 	writes   retry.Writes
+	turns    turns
 }
 
 // Reconcile does what one release says.

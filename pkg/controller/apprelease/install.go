@@ -51,11 +51,16 @@ func (r *Reconciler) install(ctx context.Context, w *writer) (reconcile.Result, 
 	if wait := r.failures.Wait(rel.Name, id, r.Now()); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
+	done, ok := r.turn(rel, rel.Spec.AppType != "" && rel.Spec.AppType != v2.TypeHelm) // find refuses another type than the version's
+	if !ok {
+		return r.waitForTurn(rel), nil
+	}
+	defer done()
 	want, err := r.find(ctx, rel, id)
 	if err == nil {
-		state, done := v2.ReleaseCreating, v2.ReleaseCreated
+		state, then := v2.ReleaseCreating, v2.ReleaseCreated
 		if want.inventory != nil && len(want.inventory.Objects) > 0 {
-			state, done = v2.ReleaseUpgrading, v2.ReleaseUpgraded
+			state, then = v2.ReleaseUpgrading, v2.ReleaseUpgraded
 		}
 		r.enter(s, state, "")
 		if err := w.WriteStatus(ctx); err != nil {
@@ -64,7 +69,7 @@ func (r *Reconciler) install(ctx context.Context, w *writer) (reconcile.Result, 
 		if err = r.operate(ctx, want); err == nil {
 			r.failures.Forget(rel.Name)
 			s.SpecHash = id
-			r.enter(s, done, "")
+			r.enter(s, then, "")
 			r.event(rel, corev1.EventTypeNormal, "Applied", "the version "+want.version.Name+" was applied as "+want.author.user)
 			return reconcile.Result{RequeueAfter: readyEvery}, nil
 		}

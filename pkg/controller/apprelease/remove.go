@@ -53,6 +53,13 @@ func (r *Reconciler) remove(ctx context.Context, w *writer) (reconcile.Result, e
 	if wait := r.failures.Wait(rel.Name, id, r.Now()); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
+	i, err := r.inventory(ctx, rel) // uninstall says what is wrong with it
+	done, ok := r.turn(rel, err == nil && i != nil && i.Type != v2.TypeHelm)
+	if !ok {
+		result := r.waitForTurn(rel)
+		return result, w.WriteStatus(ctx)
+	}
+	defer done()
 	attempt := r.failures.Add(rel.Name, id)
 	kept, err := r.uninstall(ctx, rel, attempt)
 	if ctx.Err() != nil {

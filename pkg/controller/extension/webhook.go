@@ -1,6 +1,7 @@
 package extension
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -286,10 +287,10 @@ func (v *Validator) reverseProxy(ctx context.Context, req webhook.Request, o *v1
 	if err := v.Live.List(ctx, all); err != nil {
 		return fmt.Errorf("list ReverseProxies: %w", err)
 	}
-	matches := extension.Matches(o)
 	for i := range all.Items {
-		if is := &all.Items[i]; is.Name != o.Name && matches != (extension.Match{}) && extension.Matches(is) == matches {
-			return taken("spec.matcher: the ReverseProxy %s matches %s %s already", is.Name, matches.Method, matches.Path)
+		if is := &all.Items[i]; is.Name != o.Name && extension.Takes(o, is) {
+			m := &is.Spec.Matcher
+			return taken("spec.matcher: the ReverseProxy %s matches %s %s already", is.Name, cmp.Or(m.Method, "*"), m.Path)
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package extension_test
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,54 @@ func TestX6AnExtensionLeadsToItsOwnNamespace(t *testing.T) {
 				t.Errorf("%s of %q to %v: %s", resource, c.extension, c.to, out.Result.Message)
 			}
 		}
+	}
+}
+
+// X3: nobody matches in the path of another extension; within one extension, and among administrators' own objects, the rank decides.
+func TestX3APathIsOneExtensionsOwn(t *testing.T) {
+	of := func(name, extension, path, method string) *v1alpha1.ReverseProxy {
+		o := &v1alpha1.ReverseProxy{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.LabelExtension: extension}}}
+		o.Spec.Matcher, o.Spec.Upstream.URL = v1alpha1.Matcher{Path: path, Method: method}, ptr.To("https://shop.example.com")
+		return o
+	}
+	theirs := of("theirs", "", "/proxy/console/*", "*")
+	theirs.Labels[v1alpha1.LabelProxyTarget] = v1alpha1.TargetConsole
+	v := &controller.Validator{Live: newClient(t, of("grafana", "grafana", "/proxy/grafana/*", ""), of("reads", "reads", "/proxy/m/*", "GET"),
+		of("login", "login", "/proxy/login", "*"), of("admins", "", "/proxy/admins/*", "*"), theirs)}
+	for _, c := range []struct {
+		extension, path, method, taken string
+	}{
+		{"b", "/proxy/grafana/api/*", "*", "grafana"},
+		{"b", "/proxy/grafana/*", "POST", "grafana"},
+		{"b", "/proxy/grafana/login", "GET", "grafana"},
+		{"b", "/proxy/graf*", "DELETE", "grafana"},
+		{"", "/proxy/grafana/x", "*", "grafana"},
+		{"b", "/proxy/login*", "*", "login"},
+		{"b", "/proxy/login", "get", "login"},
+		{"b", "/proxy/m/x", "*", "reads"},
+		{"b", "/proxy/admins/x", "*", "admins"},
+		{"grafana", "/proxy/grafana/*", "*", "grafana"},
+		{"grafana", "/proxy/grafana/api/*", "*", ""},
+		{"grafana", "/proxy/grafana/*", "POST", ""},
+		{"", "/proxy/admins/x", "*", ""},
+		{"b", "/proxy/m/*", "POST", ""},
+		{"b", "/proxy/login/x", "*", ""},
+		{"b", "/proxy/grafana", "*", ""},
+		{"b", "/proxy/grafanas/*", "*", ""},
+		{"b", "/proxy/console/x", "*", ""},
+	} {
+		o := of("new", c.extension, c.path, c.method)
+		out := v.Handle(t.Context(), request(t, "reverseproxies", o, nil))
+		if out.Allowed != (c.taken == "") || c.taken != "" && (out.Result.Code != http.StatusConflict || !strings.Contains(out.Result.Message, c.taken+" matches")) {
+			t.Errorf("%s %s of %q: %v %+v", c.method, c.path, c.extension, out.Allowed, out.Result)
+		}
+	}
+	// One that was there before can be disabled.
+	old := of("new", "b", "/proxy/grafana/api/*", "*")
+	now := old.DeepCopy()
+	now.Status.State = "Disabled"
+	if out := v.Handle(t.Context(), request(t, "reverseproxies", now, old)); !out.Allowed {
+		t.Errorf("%+v", out.Result)
 	}
 }
 

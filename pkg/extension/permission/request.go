@@ -57,6 +57,13 @@ func (r *Request) Stamp() string {
 	return hex.EncodeToString(sum[:])
 }
 
+// ChartStamp returns the Stamp of what the chart itself asks for: a change of values or of hosts changes Stamp alone.
+func (r *Request) ChartStamp() string {
+	c := *r
+	c.Values, c.Upstreams = "", nil
+	return c.Stamp()
+}
+
 // canonical returns rules with their words and themselves in one order, each once.
 func canonical(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	type encoded struct {

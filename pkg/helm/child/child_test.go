@@ -109,8 +109,6 @@ func TestOnlyListsHaveItems(t *testing.T) {
 		`{kind: ConfigMap, apiVersion: v1, metadata: {name: a}, items: [` + role + `]}`,
 		`{x: &r [` + role + `], kind: ConfigMap, apiVersion: v1, metadata: {name: a}, items: *r}`,
 		`{x: &r {items: [` + role + `]}, kind: ConfigMap, apiVersion: v1, metadata: {name: a}, <<: *r}`,
-		`{x: &r {kind: ClusterRole, apiVersion: rbac.authorization.k8s.io/v1}, <<: *r, metadata: {name: a}}`,
-		`{x: &k ClusterRole, kind: *k, apiVersion: rbac.authorization.k8s.io/v1, metadata: {name: a}}`,
 	} {
 		if out, err := p.Run(bytes.NewBufferString(in)); err == nil {
 			t.Errorf("%s became %s", in, out)
@@ -121,6 +119,83 @@ func TestOnlyListsHaveItems(t *testing.T) {
 	if got, err := recorded(r); err != nil || len(got) != 1 || got[0].Kind != "ClusterRole" {
 		t.Errorf("%+v %v", got, err)
 	}
+}
+
+// X6, X19, X21, X24: what is checked is what is applied, however it is written; a key that is there twice is refused, and named with its template.
+func TestX21WhatIsCheckedIsWhatIsApplied(t *testing.T) {
+	var giving string
+	definitions := 0
+	p := &postRenderer{labels: map[string]string{"kubesphere.io/extension-ref": "shop"}, dropStatusOf: "extensions.kubesphere.io", rendered: func() {},
+		definition: func(string) error { definitions++; return nil }, given: func(d string) error { giving = d; return nil }}
+	if _, err := p.Run(&bytes.Buffer{}); err != nil {
+		t.Fatal(err)
+	}
+	nothing := giving
+	const role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: a}\n"
+	const rules = "rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"
+	for in, key := range map[string]string{
+		"kind: A\nmetadata: {name: a, annotations: {postrenderer.helm.sh/postrender-filename: t.yaml}}\nmetadata: {name: b}":                          "metadata",
+		"kind: A\nmetadata: {annotations: {postrenderer.helm.sh/postrender-filename: t.yaml}, labels: {a: b}, labels: {c: d}}":                        "labels",
+		"kind: A\nmetadata: {annotations: {postrenderer.helm.sh/postrender-filename: t.yaml}}\n!!binary bWV0YWRhdGE=: {name: b}":                      "metadata",
+		"apiVersion: v1\nkind: A\nmetadata: {annotations: {postrenderer.helm.sh/postrender-filename: t.yaml}}\napiVersion: iam.kubesphere.io/v1beta1": "apiVersion",
+	} {
+		if out, err := p.Run(bytes.NewBufferString(in)); err == nil || explain(err).Reason != helm.ReasonInvalid || !strings.Contains(err.Error(), `"t.yaml"`) ||
+			!strings.Contains(err.Error(), `"`+key+`"`) {
+			t.Errorf("%q: %v %v", in, out, err)
+		}
+	}
+	for _, in := range []string{"kind: A\n'<<': {kind: B}", "\"\\u00a0kind\": A"} {
+		if out, err := p.Run(bytes.NewBufferString(in)); err == nil {
+			t.Errorf("%q becomes %q", in, out)
+		}
+	}
+	for name, in := range map[string]string{
+		"as it is":          role + rules,
+		"a tagged kind":     strings.Replace(role, "ClusterRole", "!!binary Q2x1c3RlclJvbGU=", 1) + rules,
+		"a tagged key":      strings.Replace(role, "kind", "!!binary a2luZA==", 1) + rules,
+		"an alias":          "x: &k ClusterRole\n" + strings.Replace(role, "ClusterRole", "*k", 1) + rules,
+		"a merge":           "x: &k {kind: ClusterRole}\n<<: *k\n" + strings.Replace(role, "kind: ClusterRole\n", "", 1) + rules,
+		"an item, by a key": "kind: RoleList\n!!binary aXRlbXM=:\n- {" + strings.ReplaceAll(strings.TrimSpace(role+rules), "\n", ", ") + "}\n",
+	} {
+		out, err := p.Run(bytes.NewBufferString(in))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		objects, err := recorded(&release.Release{Manifest: out.String()})
+		if err != nil || len(objects) != 1 || objects[0].Kind != "ClusterRole" || len(objects[0].Gives) != 1 || giving != givenDigest(objects) || giving == nothing ||
+			!strings.Contains(out.String(), "kubesphere.io/extension-ref: 'shop'") {
+			t.Errorf("%s: %s is %+v, %v", name, out, objects, err)
+		}
+	}
+	definition := "apiVersion: apiextensions.k8s.io/v1\nkind: !!binary Q3VzdG9tUmVzb3VyY2VEZWZpbml0aW9u\nmetadata: {name: a.b}"
+	if _, err := p.Run(bytes.NewBufferString(definition)); err != nil || definitions != 1 {
+		t.Errorf("%d definitions are checked: %v", definitions, err)
+	}
+	c := &chartv2.Chart{Metadata: &chartv2.Metadata{Name: "shop"}, Files: []*common.File{{Name: "crds/a.yaml", Data: []byte("kind: A\nkind: B\n")}}}
+	if _, err := definitionsOf(c); err == nil || !strings.Contains(err.Error(), "crds/a.yaml") || !strings.Contains(err.Error(), `"kind"`) {
+		t.Errorf("crds/: %v", err)
+	}
+}
+
+// X21: whatever a document has, it is applied as it was checked, and is the same once it is read again.
+func FuzzDocumentsAreAppliedAsTheyAreChecked(f *testing.F) {
+	for _, seed := range []string{"a: 1", "a: |\n  x\n   y\n", "a: \"\\n  x\"", "a: \"x\\n---\\ny\"", "a: &x [b]\nc: *x",
+		"a: 0o7\nb: 'yes'\nc: '1_0'\nd: '~'\nf: '1:20'", "'<<': {a: b}", "a: \"\\u2028\\u0085\\ufeff#\"", "\"---\": a",
+		"\"\\u00a0a\": b", "!!binary YQ==: !!binary YQ==", "a: 1e400", "- a", "text", "a: 1\na: 2"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		p := &postRenderer{rendered: func() {}, definition: func(string) error { return nil }, given: func(string) error { return nil }}
+		out, err := p.Run(bytes.NewBufferString(in))
+		if err != nil {
+			return
+		}
+		again, err := p.Run(bytes.NewBufferString(out.String()))
+		if err != nil || again.String() != out.String() {
+			t.Errorf("%q: %q becomes %q, %v", in, out, again, err)
+		}
+	})
 }
 
 // X24: what breaks objects of a definition is found; what adds to it is not.

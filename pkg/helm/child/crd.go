@@ -43,7 +43,11 @@ type definitions struct {
 func definitionsOf(c *chartv2.Chart) (all []*unstructured.Unstructured, err error) {
 	for _, file := range c.CRDObjects() {
 		for _, doc := range documents(string(file.File.Data)) {
-			u, err := decode(doc)
+			var u *unstructured.Unstructured
+			_, err := boundedyaml.ToJSONStrict([]byte(doc))
+			if err == nil {
+				u, err = decode(doc)
+			}
 			if err != nil {
 				return nil, refused(helm.ReasonInvalid, fmt.Errorf("read %s: %w", file.Filename, err))
 			}
@@ -60,7 +64,8 @@ func definitionsOf(c *chartv2.Chart) (all []*unstructured.Unstructured, err erro
 	return all, nil
 }
 
-// decode returns the object of a manifest, nil for one without content.
+// decode returns the object of a manifest, nil for one without content. Of a key that is there twice, which records of former releases may
+// have, it takes the last one, as the SDK does.
 func decode(manifest string) (*unstructured.Unstructured, error) {
 	raw, err := boundedyaml.ToJSON([]byte(manifest))
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"kapis.dev/ks-apiserver/pkg/helm"
@@ -33,6 +34,7 @@ type operation struct {
 	config      *action.Configuration
 	client      *kube.Client
 	definitions *definitions
+	namespaces  typedcorev1.NamespaceInterface // read with the connection's own credential
 
 	looked   *lookup.Denied // what templates may not read
 	given    string         // the digest of what the rendered objects give
@@ -88,7 +90,7 @@ func newOperation(job helm.Job, l *lines) (*operation, error) {
 	cfg.Releases.SetLogger(l)
 	cfg.Releases.MaxHistory = job.HistoryMax
 	cfg.HookOutputFunc = func(_, _, _ string) io.Writer { return io.Discard }
-	o.getter, o.config, o.client = g, cfg, client
+	o.getter, o.config, o.client, o.namespaces = g, cfg, client, records.CoreV1().Namespaces()
 	crds := apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
 	o.definitions = &definitions{there: there.Resource(crds), client: objects.Resource(crds), discovery: g.live}
 	return o, nil

@@ -3,6 +3,7 @@ package child
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,9 +13,11 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/kustomize/kyaml/kio"
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
+	"sigs.k8s.io/yaml"
 
 	extensionsv1alpha1 "kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/boundedyaml"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
@@ -41,8 +44,11 @@ func (p *postRenderer) Run(in *bytes.Buffer) (*bytes.Buffer, error) {
 	if err != nil {
 		return nil, refused(helm.ReasonInvalid, fmt.Errorf("read the rendered manifests: %w", err))
 	}
-	for _, n := range nodes {
-		if err := p.change(n, 0); err != nil {
+	for i := range nodes {
+		if nodes[i], err = plain(nodes[i]); err != nil {
+			return nil, err
+		}
+		if err := p.change(nodes[i], 0); err != nil {
 			return nil, err
 		}
 	}
@@ -91,27 +97,52 @@ func givenDigest(objects []helm.Object) string {
 	return digest(string(all))
 }
 
-// isPlain refuses an object whose kind, name or items are written by reference: they would be found where it is decoded, and not here.
-func isPlain(n *kyaml.RNode) error {
-	for i, content := 0, n.YNode().Content; i+1 < len(content); i += 2 {
-		isAlias := content[i+1].Kind == kyaml.AliasNode
-		switch key := content[i].Value; {
-		case content[i].Kind == kyaml.AliasNode, key == "<<",
-			isAlias && slices.Contains([]string{"apiVersion", "kind", "metadata", "items", "status"}, key):
-			return fault(helm.ReasonInvalid, "the %.63q %.253q has an alias or a merge of YAML in the place of its own fields", n.GetKind(),
-				n.GetName())
+// annotationTemplate is where the SDK notes which template a document is of, until it is post-rendered.
+const annotationTemplate = "postrenderer.helm.sh/postrender-filename"
+
+// plain returns a document as it is applied, written without tags, aliases and merges, and refuses one that has a key twice. What is
+// checked here is read by kyaml, which takes the first of two keys and a tagged one for none; what is recorded and applied is read by
+// sigs.k8s.io/yaml, which takes the last one and decodes it.
+func plain(n *kyaml.RNode) (*kyaml.RNode, error) {
+	if n.IsNilOrEmpty() {
+		return n, nil
+	}
+	template := n.GetAnnotations()[annotationTemplate]
+	refuse := func(err error) error {
+		return refused(helm.ReasonInvalid, fmt.Errorf("read what the template %.253q renders: %w", template, err))
+	}
+	text, err := n.String()
+	if err != nil {
+		return nil, refuse(err)
+	}
+	raw, err := boundedyaml.ToJSONStrict([]byte(text))
+	if err != nil {
+		return nil, refuse(err)
+	}
+	written, err := yaml.JSONToYAML(raw)
+	if err != nil {
+		return nil, refuse(err)
+	}
+	if n, err = kyaml.Parse(string(written)); err != nil {
+		return nil, refuse(err)
+	}
+	// A quoted << would be written as a merge, and the SDK trims documents, also of blanks that a key begins with.
+	if text, err = n.String(); err != nil {
+		return nil, refuse(err)
+	}
+	docs := documents(text)
+	if len(docs) == 1 {
+		if again, err := boundedyaml.ToJSONStrict([]byte(docs[0])); err == nil && bytes.Equal(again, raw) {
+			return n, nil
 		}
 	}
-	return nil
+	return nil, refuse(errors.New("it has a key or a text that would be read as another one"))
 }
 
 // change changes one object, or the objects of a List.
 func (p *postRenderer) change(n *kyaml.RNode, depth int) error {
 	if n.IsNilOrEmpty() || n.YNode().Kind != kyaml.MappingNode {
 		return nil
-	}
-	if err := isPlain(n); err != nil {
-		return err
 	}
 	if items := n.Field("items"); items != nil && !items.Value.IsNilOrEmpty() {
 		switch { // the SDK applies the items of whatever has some

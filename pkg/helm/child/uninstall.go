@@ -1,6 +1,7 @@
 package child
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,10 +10,13 @@ import (
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/kube"
 	release "helm.sh/helm/v4/pkg/release/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"kapis.dev/ks-apiserver/pkg/helm"
 	"kapis.dev/ks-apiserver/pkg/helm/record"
@@ -39,7 +43,7 @@ func (o *operation) uninstall() (*helm.Result, error) {
 		}
 		return &helm.Result{}, nil
 	}
-	client := &tolerant{Client: o.client, mapper: o.getter.mapper}
+	client := &tolerant{Client: o.client, mapper: o.getter.mapper, leavesForbidden: o.Request.SkipHooks, namespaces: o.namespaces}
 	o.config.KubeClient = client
 	if err := o.deleteFormer(all, client); err != nil {
 		return o.newest(all), err
@@ -114,13 +118,17 @@ func (o *operation) deleteFormer(all []*release.Release, client *tolerant) error
 }
 
 // tolerant is a client that leaves out objects whose kinds are gone: there is nothing to delete, and an uninstallation must not fail
-// for ever.
+// for ever. It fails for what can't be read: the SDK would leave that, and delete the records.
 type tolerant struct {
 	*kube.Client
 	mapper meta.RESTMapper
-	kept   []string
+	// leavesForbidden says that what the user may not read is left, and named.
+	leavesForbidden bool
+	namespaces      typedcorev1.NamespaceInterface
+	kept            []string
 }
 
+// Build implements kube.Interface. The SDK validates what it creates, which is hooks, and nothing else.
 func (t *tolerant) Build(in io.Reader, validate bool) (kube.ResourceList, error) {
 	raw, err := io.ReadAll(in)
 	if err != nil {
@@ -151,5 +159,27 @@ func (t *tolerant) Build(in io.Reader, validate bool) (kube.ResourceList, error)
 	if rest.Len() == 0 {
 		return nil, nil
 	}
-	return t.Client.Build(strings.NewReader(rest.String()), validate)
+	all, err := t.Client.Build(strings.NewReader(rest.String()), validate)
+	if err != nil || validate {
+		return all, err
+	}
+	return t.readable(all)
+}
+
+// readable returns objects without those of namespaces that are gone, and an error if it can't be told whether one is there.
+func (t *tolerant) readable(all kube.ResourceList) (out kube.ResourceList, err error) {
+	var failed []error
+	for _, info := range all {
+		_, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
+		if apierrors.IsForbidden(err) && info.Namespace != "" { // nobody is given a right in a namespace that is gone
+			if _, missing := t.namespaces.Get(context.TODO(), info.Namespace, metav1.GetOptions{}); apierrors.IsNotFound(missing) {
+				continue
+			}
+		}
+		if err != nil && !apierrors.IsNotFound(err) && !(t.leavesForbidden && apierrors.IsForbidden(err)) {
+			failed = append(failed, fmt.Errorf("read the %s %s, which is to be deleted: %w", info.Mapping.GroupVersionKind.Kind, info.Name, err))
+		}
+		out = append(out, info)
+	}
+	return out, errors.Join(failed...)
 }

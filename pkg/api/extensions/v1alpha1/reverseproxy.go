@@ -59,22 +59,27 @@ type Directives struct {
 	// placeholders {user.name}, {user.email} and {user.groups}.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=4096
 	HeaderUp []string `json:"headerUp,omitempty"`
 	// HeaderDown changes headers of answers in the same way.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=4096
 	HeaderDown []string `json:"headerDown,omitempty"`
 	// Rewrite replaces the path, the query or both, of paths that match: "/old/* /new{path}?{query}".
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=4096
 	Rewrite []string `json:"rewrite,omitempty"`
 	// Replace replaces a text in path and query: "old new".
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=4096
 	Replace []string `json:"replace,omitempty"`
 	// PathRegexp replaces what a regular expression (RE2) matches in the path: "/v(\d+)/ /version-$1/".
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=4096
 	PathRegexp []string `json:"pathRegexp,omitempty"`
 	// AuthProxy tells the backend who asks, in the headers X-Remote-* and by a signed token in Authorization.
 	// +optional

@@ -1,0 +1,70 @@
+package child
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/kube"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	restfake "k8s.io/client-go/rest/fake"
+)
+
+// X27, X33: an object that can't be read is not taken for one that was removed; only what is not there is, and, where no hooks are run, what may not be read is
+// left to be named.
+func TestX27WhatCantBeReadIsNotTakenForRemoved(t *testing.T) {
+	answers := map[string]string{ // by name
+		"there":  `200 {"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"there"}}`,
+		"gone":   `404 {"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`,
+		"denied": `403 {"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`,
+		"broken": `500 {"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500}`,
+		"busy":   `503 {"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","code":503}`,
+	}
+	client := &restfake.RESTClient{NegotiatedSerializer: scheme.Codecs.WithoutConversion(),
+		Client: restfake.CreateHTTPClient(func(r *http.Request) (*http.Response, error) {
+			code, body, _ := strings.Cut(answers[r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]], " ")
+			status := map[string]int{"200": 200, "403": 403, "404": 404, "500": 500, "503": 503}[code]
+			return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewBufferString(body))}, nil
+		})}
+	mapping := &meta.RESTMapping{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
+		GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Scope: meta.RESTScopeNamespace}
+	world := fake.NewClientset()
+	if err := world.Tracker().Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		names, namespace string
+		leavesForbidden  bool
+		wrong            []string
+		left             int
+	}{
+		{"there gone", "shop", false, nil, 2},
+		{"there gone denied", "shop", true, nil, 3},
+		{"there denied", "shop", false, []string{"denied"}, 2},
+		{"denied", "removed", false, nil, 0},
+		{"there broken busy", "shop", true, []string{"broken", "busy"}, 3},
+		{"broken", "removed", true, []string{"broken"}, 1},
+	} {
+		all := kube.ResourceList{}
+		for name := range strings.FieldsSeq(c.names) {
+			all.Append(&resource.Info{Client: client, Mapping: mapping, Namespace: c.namespace, Name: name})
+		}
+		out, err := (&tolerant{leavesForbidden: c.leavesForbidden, namespaces: world.CoreV1().Namespaces()}).readable(all)
+		if (err == nil) != (c.wrong == nil) || len(out) != c.left {
+			t.Errorf("%s in %s: %d objects, %v", c.names, c.namespace, len(out), err)
+		}
+		for _, name := range c.wrong {
+			if err != nil && !strings.Contains(err.Error(), "ConfigMap "+name) {
+				t.Errorf("%s in %s: %v", c.names, c.namespace, err)
+			}
+		}
+	}
+}
