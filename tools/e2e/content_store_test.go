@@ -106,7 +106,8 @@ func (w *contentWorld) plantExtension(t *testing.T) {
 	eventually(t, "it is installed", a.answersWith(http.StatusOK, plan, `"state":"Installed"`))
 	a.create(t, objects+"/secrets", obj{"apiVersion": "v1", "kind": "Secret", "metadata": obj{"name": w.one, "labels": obj{"kapis.dev/values": w.one}},
 		"stringData": obj{"values.yaml": "secret: " + w.plant("secrets.extension")}})
-	a.must(t, http.StatusOK, http.MethodPatch, plan, obj{"spec": obj{"config": config() + "bad: " + w.plant("plans")}}, asMerge)
+	a.must(t, http.StatusOK, http.MethodPatch, plan, obj{"metadata": obj{"annotations": obj{"kapis.dev/approve": "yes"}},
+		"spec": obj{"config": config() + "bad: " + w.plant("plans")}}, asMerge)
 	eventually(t, "its upgrade has failed", a.answersWith(http.StatusOK, plan, `"state":"UpgradeFailed"`))
 	w.saysNothing(t, plan)
 	w.madeUp(t, "secrets.extension", "extension-"+w.one, w.one)

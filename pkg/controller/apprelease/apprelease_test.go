@@ -642,6 +642,27 @@ func TestX34DocumentsStayInTheirNamespaceAndArePruned(t *testing.T) {
 	}
 }
 
+// X33: what an attempt made that failed goes once another one has succeeded that does not have it, as the author. What is another's stays.
+func TestX33WhatAFailedAttemptMadeGoes(t *testing.T) {
+	w := newWorld(t)
+	made := w.applied
+	for _, name := range []string{"left", "theirs", "never-made"} {
+		w.applied = append(w.applied, helm.Object{APIVersion: "v1", Kind: "ConfigMap", Name: name})
+	}
+	w.fails, w.leavesRecord = []error{&helm.Error{Reason: helm.ReasonFailed, Message: "half of it is there"}}, true
+	if got := w.add(nil); got.Status.State != v2.ReleaseFailed || len(w.inventory().Objects) != 4 {
+		t.Fatalf("%+v %+v", got.Status, w.inventory())
+	}
+	of := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%s","namespace":"web","labels":{"` + v2.LabelRelease + `":"%s"}}}`
+	w.put(configMaps, fmt.Sprintf(of, "left", "cache"))
+	w.put(configMaps, fmt.Sprintf(of, "theirs", "other"))
+	w.applied = made
+	got := w.change(func(r *v2.ApplicationRelease) { r.Annotations[v2.AnnotationRetry] = "1" })
+	if has := w.has("web"); !slices.Equal(has, []string{"theirs"}) || len(w.inventory().Objects) != 1 || !slices.Equal(w.as, []string{"bob [dev]"}) {
+		t.Errorf("%s: there are %q, noted %+v, as %q", got.Status.State, has, w.inventory(), w.as)
+	}
+}
+
 func TestX34WhatTheVersionHasNotIsRefused(t *testing.T) {
 	role := "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: root}\n"
 	for name, c := range map[string]struct{ file, values, says string }{

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -85,6 +87,11 @@ func (r *Reconciler) applyChart(ctx context.Context, want *wanted, chart []byte)
 		}
 		after := helm.After(result.Release, ours)
 		next.RecordDigest, next.BaseDigest = after.RecordDigest, after.BaseDigest
+		rest, err := r.rest(ctx, want, next.Objects, result, failure)
+		if err != nil {
+			return errors.Join(failure, err)
+		}
+		objects = append(objects, rest...)
 		next.Objects = objects[:min(len(objects), release.MaxObjects)]
 	}
 	next.Operation = ""
@@ -95,6 +102,53 @@ func (r *Reconciler) applyChart(ctx context.Context, want *wanted, chart []byte)
 		return fmt.Errorf("%w. The former revision runs again", failure)
 	}
 	return failure
+}
+
+// without returns those of some objects that are not among others.
+func without(of, others []release.Object) []release.Object {
+	type identity struct{ group, resource, namespace, name string }
+	identify := func(o release.Object) identity { return identity{o.Group, o.Resource, o.Namespace, o.Name} }
+	known := map[identity]bool{}
+	for _, o := range others {
+		known[identify(o)] = true
+	}
+	return slices.DeleteFunc(slices.Clone(of), func(o release.Object) bool { return known[identify(o)] })
+}
+
+// rest returns those of the objects that were noted before an operation, and that its record does not have, which may be there still. Helm
+// knows no record of what attempts have made that failed: once one has succeeded, that is removed as the author, and what could not be is
+// tried again after the next operation. Definitions of kinds stay.
+func (r *Reconciler) rest(ctx context.Context, want *wanted, before []release.Object, result *helm.Result, failure error) (
+	[]release.Object, error) {
+	if result.RolledBack { // what the attempt has made is removed
+		return nil, nil
+	}
+	all := slices.Clone(result.Objects)
+	for i := range all {
+		all[i].Hook = false // one that is a hook's now is not left
+	}
+	has, err := r.objectsOf(want.release, all)
+	rest := without(before, has)
+	if err != nil || failure != nil || len(rest) == 0 {
+		return rest, err
+	}
+	as, notAs := r.As(want.author.user, want.author.groups)
+	var failed []error
+	rest = slices.DeleteFunc(rest, func(o release.Object) bool {
+		if o.Group == apiextensionsv1.GroupName {
+			return true
+		}
+		err := notAs
+		if err == nil {
+			err = removeObject(ctx, as, want.release, o)
+		}
+		failed = append(failed, err)
+		return err == nil
+	})
+	if err := errors.Join(failed...); err != nil && ctx.Err() == nil {
+		r.event(want.release, corev1.EventTypeWarning, "Left", "the next upgrade tries again to remove what one before has left: "+err.Error())
+	}
+	return rest, nil
 }
 
 // noted returns what an inventory says of the records of the Helm release; nothing where there is none.

@@ -55,8 +55,9 @@ type world struct {
 	// record is Helm's, nil for none; applied are the objects that the next operation makes.
 	record  *helm.Result
 	applied []helm.Object
-	// fails is what the next operations fail with.
-	fails []error
+	// fails is what the next operations fail with, and leavesRecord says that they leave a record of what they were to make.
+	fails        []error
+	leavesRecord bool
 	// as is whom objects were written as.
 	as      []string
 	granted []string
@@ -91,6 +92,10 @@ func (w *world) Run(ctx context.Context, r helm.Request, _ func(helm.Event)) (*h
 	if len(w.fails) > 0 {
 		err := w.fails[0]
 		w.fails = w.fails[1:]
+		if err != nil && w.leavesRecord {
+			w.record = &helm.Result{Objects: w.applied, Release: &helm.Release{Name: r.Name, Status: "failed", Revision: 1, RecordDigest: "failed"}}
+			return w.record, err
+		}
 		if err != nil {
 			return nil, err
 		}

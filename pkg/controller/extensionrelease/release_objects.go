@@ -1,5 +1,5 @@
-// Package extensionrelease has what is known of the Helm releases of extensions: which objects they have, what their records were,
-// what was noted of their hooks, and which extensions need which.
+// Package extensionrelease has what is known of the Helm releases of extensions: which objects and values they have, whether what they run
+// is ready, what their records were, what was noted of their hooks, and which extensions need which.
 package extensionrelease
 
 import (

@@ -26,6 +26,7 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart"
+	"kapis.dev/ks-apiserver/pkg/controller/extensionrelease"
 	"kapis.dev/ks-apiserver/pkg/extension/permission"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
@@ -43,7 +44,7 @@ const (
 
 // stamps are the annotations that the webhook alone writes.
 var stamps = []string{v1alpha1.AnnotationApproved, v1alpha1.AnnotationApprovedBy, v1alpha1.AnnotationApprovedPlacement,
-	v1alpha1.AnnotationApprovedUpstreams}
+	v1alpha1.AnnotationApprovedUpstreams, v1alpha1.AnnotationApprovedChart, v1alpha1.AnnotationApprovedValues}
 
 // Charts reads the packed chart of a version. source.Loader does.
 type Charts interface {
@@ -92,8 +93,8 @@ func (h *Webhook) Handle(ctx context.Context, req webhook.Request) webhook.Respo
 			return webhook.Errored(http.StatusInternalServerError, err)
 		}
 	}
-	_, asked := annotations[v1alpha1.AnnotationApprove]
-	asked = asked || ofHub
+	_, byName := annotations[v1alpha1.AnnotationApprove]
+	asked := byName || ofHub
 	delete(annotations, v1alpha1.AnnotationApprove)
 	for _, key := range stamps { // whoever else writes them is not believed
 		delete(annotations, key)
@@ -104,7 +105,7 @@ func (h *Webhook) Handle(ctx context.Context, req webhook.Request) webhook.Respo
 	var warning string
 	if (changes || asked) && plan.DeletionTimestamp.IsZero() {
 		var err error
-		if warning, err = h.approve(ctx, writer, plan, annotations, ofHub); err != nil {
+		if warning, err = h.approve(ctx, writer, plan, annotations, byName, ofHub); err != nil {
 			return webhook.Errored(http.StatusInternalServerError, err)
 		}
 	}
@@ -118,18 +119,28 @@ func (h *Webhook) Handle(ctx context.Context, req webhook.Request) webhook.Respo
 	return response
 }
 
-// approve notes the approval in annotations if the writer may approve, and returns what is to be told to the writer otherwise. ofHub says
-// that the writer has approved on the hub.
+// approve notes the approval in annotations if the writer may approve, and returns what is to be told to the writer otherwise. byName says
+// that the writer asks for it, and ofHub that the writer has approved on the hub. A Secret with values is approved by who asks for it here
+// alone: whoever changes a plan for another reason may not know that somebody has written one.
 func (h *Webhook) approve(ctx context.Context, u authenticationv1.UserInfo, plan *v1alpha1.InstallPlan, annotations map[string]string,
-	ofHub bool) (warning string, err error) {
+	byName, ofHub bool) (warning string, err error) {
+	values := annotations[v1alpha1.AnnotationApprovedValues]
 	request, err := h.request(ctx, plan)
+	if err == nil && byName && !ofHub {
+		var secret extensionrelease.SecretValues
+		secret, err = extensionrelease.SecretValuesOf(ctx, h.Live, plan.Name, request.Namespace)
+		values = secret.Stamp
+	}
 	if err != nil {
 		return fmt.Sprintf("nothing is approved yet, since %v: once it can be read, approve it by the annotation %s", err,
 			v1alpha1.AnnotationApprove), nil
 	}
 	stamp, placement := request.Stamp(), permission.PlacementOf(&plan.Spec)
-	if annotations[v1alpha1.AnnotationApproved] == stamp && annotations[v1alpha1.AnnotationApprovedPlacement] == placement {
-		return "", nil
+	if annotations[v1alpha1.AnnotationApproved] == stamp {
+		annotations[v1alpha1.AnnotationApprovedChart] = request.ChartStamp() // what was approved before this was noted has none
+		if annotations[v1alpha1.AnnotationApprovedPlacement] == placement && annotations[v1alpha1.AnnotationApprovedValues] == values {
+			return "", nil
+		}
 	}
 	if ofHub && len(request.Upstreams) > 0 && strings.Join(request.Upstreams, " ") != annotations[v1alpha1.AnnotationApprovedUpstreams] {
 		// The hub sends no hosts: somebody here has named these, and who approved on the hub has not seen them.
@@ -145,6 +156,10 @@ func (h *Webhook) approve(ctx context.Context, u authenticationv1.UserInfo, plan
 			request.Level(), permission.Listed(permission.Words(missing))), maxWarning), nil
 	}
 	annotations[v1alpha1.AnnotationApproved], annotations[v1alpha1.AnnotationApprovedBy] = stamp, u.Username
+	annotations[v1alpha1.AnnotationApprovedChart] = request.ChartStamp()
+	if annotations[v1alpha1.AnnotationApprovedValues] = values; values == "" {
+		delete(annotations, v1alpha1.AnnotationApprovedValues)
+	}
 	if annotations[v1alpha1.AnnotationApprovedPlacement] = placement; placement == "" {
 		delete(annotations, v1alpha1.AnnotationApprovedPlacement)
 	}

@@ -63,8 +63,9 @@ func (r *Reconciler) readApproved(ctx context.Context, want *wanted) error {
 // chartID identifies everything by which a chart may be another one, or be approved, as far as objects say.
 func (w *wanted) chartID() string {
 	a := w.plan.Annotations
-	text, err := json.Marshal([]any{w.plan.UID, w.plan.Spec, w.version.UID, w.version.Spec, a[v1alpha1.AnnotationApproved],
-		a[v1alpha1.AnnotationUpstreams], a[v1alpha1.AnnotationRetry], a[v1alpha1.AnnotationFleetApprover]})
+	text, err := json.Marshal([]any{w.plan.UID, w.plan.Spec, w.version.UID, w.version.Spec, w.secret.Stamp,
+		a[v1alpha1.AnnotationApproved], a[v1alpha1.AnnotationApprovedValues], a[v1alpha1.AnnotationUpstreams], a[v1alpha1.AnnotationRetry],
+		a[v1alpha1.AnnotationFleetApprover]})
 	if err != nil { // texts have a JSON text
 		panic(fmt.Sprintf("encode a chart: %v", err))
 	}
@@ -107,7 +108,7 @@ func (r *Reconciler) readChart(ctx context.Context, want *wanted) (err error) {
 // approved returns nil where what a chart may do is what somebody approved.
 func approved(want *wanted) error {
 	if want.plan.Annotations[v1alpha1.AnnotationApproved] == want.request.Stamp() {
-		return nil
+		return valuesApproved(want)
 	}
 	who := "nobody has approved this chart with these values, and what it may do"
 	if by := want.plan.Annotations[v1alpha1.AnnotationFleetApprover]; by != "" && want.plan.Labels[clusterv1alpha1.LabelFleet] != "" {
@@ -117,4 +118,19 @@ func approved(want *wanted) error {
 	return waits(v1alpha1.ConditionApproved, "NotApproved", "%s (%s): %s. "+
 		"Who holds that, or may approve the plan, approves it by `kubectl annotate installplan %s %s=yes`",
 		who, want.request.Level(), want.request, want.plan.Name, v1alpha1.AnnotationApprove)
+}
+
+// valuesApproved returns nil where the Secret with values is as somebody approved it: who may write Secrets of the namespace is not who may
+// say what is done with the installer's rights.
+func valuesApproved(want *wanted) error {
+	if want.plan.Annotations[v1alpha1.AnnotationApprovedValues] == want.secret.Stamp {
+		return nil
+	}
+	what := fmt.Sprintf("the Secret %s/%s, which has values of it, is not as somebody approved it", want.namespace, want.secret.Secret)
+	if want.secret.Secret == "" {
+		what = "the Secret with values that somebody approved is not in " + want.namespace
+	}
+	return waits(v1alpha1.ConditionApproved, "ValuesNotApproved", "%s: what is installed goes on with the values that it has. "+
+		"Who may approve the plan, approves the Secret as it is by `kubectl annotate installplan %s %s=yes`", what, want.plan.Name,
+		v1alpha1.AnnotationApprove)
 }

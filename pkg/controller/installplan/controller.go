@@ -77,7 +77,7 @@ func Setup(_ context.Context, mgr manager.Manager, o Options) error {
 		r.As = impersonated(mgr.GetConfig(), mgr.GetClient())
 	}
 	ofExtension := enqueue.ByLabel(v1alpha1.LabelExtension)
-	running, err := workloads(mgr)
+	running, err := extensionrelease.Workloads(mgr)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func Setup(_ context.Context, mgr manager.Manager, o Options) error {
 		Watches(&extensionsv1alpha1.APIService{}, ofExtension).
 		Watches(&extensionsv1alpha1.ReverseProxy{}, ofExtension).
 		Watches(&extensionsv1alpha1.ExtensionEntry{}, ofExtension)
-	watchWorkloads(b, running, ofExtension)
+	extensionrelease.WatchWorkloads(b, running, ofExtension)
 	if !o.Member {
 		b.Watches(&clusterv1alpha1.Cluster{}, handler.EnqueueRequestsFromMapFunc(agents{r}.concerned),
 			builder.WithPredicates(predicate.LabelChangedPredicate{}))

@@ -19,8 +19,9 @@ type wanted struct {
 	version   *v1alpha1.ExtensionVersion
 	namespace string // of the release
 	settings  *extensionrelease.Settings
-	// secretValues are merged over those of the plan.
-	secretValues []byte
+	to        extensionrelease.Destination
+	// secret are values that are merged over those of the plan.
+	secret extensionrelease.SecretValues
 	// again is when a recommended version is looked at again that can't be taken now; 0 where a change of some object will say it.
 	again time.Duration
 
@@ -32,12 +33,34 @@ type wanted struct {
 	values  []byte
 }
 
-// id identifies what is asked for. A chart that is replaced under its version changes nothing by itself: it counts by its approval.
+// id identifies what is asked for. A chart that is replaced under its version changes nothing by itself: it counts by its approval. What is
+// approved besides, as values for other clusters, changes nothing of this release.
 func (w *wanted) id() string {
-	text, err := json.Marshal([]any{
-		w.version.Spec.Version, w.namespace, w.settings, w.plan.Spec.Config, w.secretValues,
-		w.plan.Annotations[v1alpha1.AnnotationApproved], w.plan.Annotations[v1alpha1.AnnotationRetry],
-	})
+	a := w.plan.Annotations
+	if a[v1alpha1.AnnotationApprovedChart] == "" {
+		return w.formerID()
+	}
+	return hashed(w.version.Spec.Version, w.namespace, w.settings, w.plan.Spec.Config, w.to, w.secret.Stamp,
+		a[v1alpha1.AnnotationApprovedChart], a[v1alpha1.AnnotationRetry])
+}
+
+// formerID is the id of what was approved before charts were approved apart: what runs by it is not installed once more.
+func (w *wanted) formerID() string {
+	return hashed(w.version.Spec.Version, w.namespace, w.settings, w.plan.Spec.Config, w.secret.YAML,
+		w.plan.Annotations[v1alpha1.AnnotationApproved], w.plan.Annotations[v1alpha1.AnnotationRetry])
+}
+
+// attempt identifies an operation that fails: any other approval may let it succeed, as that of a host that a backend is at.
+func (w *wanted) attempt() string { return hashed(w.id(), w.plan.Annotations[v1alpha1.AnnotationApproved]) }
+
+// isDone reports whether the last operation that ended, well or not, was asked for the same.
+func (w *wanted) isDone() bool {
+	last := w.plan.Annotations[v1alpha1.AnnotationOperation]
+	return last != "" && (last == w.id() || last == w.attempt() || last == w.formerID())
+}
+
+func hashed(of ...any) string {
+	text, err := json.Marshal(of)
 	if err != nil { // texts have a JSON text
 		panic(fmt.Sprintf("encode an operation: %v", err))
 	}

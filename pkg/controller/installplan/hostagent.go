@@ -63,8 +63,8 @@ func (h hostAgent) placed(ctx context.Context, plan *v1alpha1.InstallPlan) (bool
 	if err := h.Client.Get(ctx, client.ObjectKey{Name: h.Host}, c); client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("read the labels of this cluster: %w", err)
 	}
-	if !plan.PlacedOn(h.Host, c.Labels) {
-		return false, nil
+	if placed, err := plan.PlacedOn(h.Host, c.Labels); err != nil || !placed {
+		return false, err
 	}
 	v := &v1alpha1.ExtensionVersion{}
 	err := h.Client.Get(ctx, client.ObjectKey{Name: v1alpha1.ExtensionVersionName(plan.Name, plan.Status.Version)}, v)

@@ -1,9 +1,13 @@
 package installplan_test
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/yaml"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
@@ -67,6 +71,14 @@ func TestX20AnAgentIsInTheHubsOwnCluster(t *testing.T) {
 	w.reconcile("shop")
 	if s := w.get("shop").Status.ClusterSchedulingStatuses["host"]; s.Version != "1.1.0" || len(w.applied) != 4 || w.applied[3].Name != "shop-agent" {
 		t.Errorf("upgraded: %+v, %d operations", s, len(w.applied))
+	}
+	w.change("shop", func(p *v1alpha1.InstallPlan) { // a selector that can't be read says nothing
+		p.Spec.ClusterScheduling.Placement = &v1alpha1.Placement{
+			ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"zone": "no value"}}}
+	})
+	_, err := w.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "shop"}})
+	if _, has := w.get("shop").Status.ClusterSchedulingStatuses["host"]; !has || err == nil || !strings.Contains(err.Error(), "clusterSelector") {
+		t.Errorf("with an invalid selector: %v, %v", has, err)
 	}
 	w.change("shop", func(p *v1alpha1.InstallPlan) { p.Spec.ClusterScheduling.Placement.Clusters = []string{"m1"} })
 	w.reconcile("shop")

@@ -3,7 +3,6 @@ package installplan
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -65,15 +64,15 @@ func (r *Reconciler) update(ctx context.Context, w *writer) (reconcile.Result, e
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	id := want.id()
-	if adopts(w.Object, want) {
-		metav1.SetMetaDataAnnotation(&w.Object.ObjectMeta, v1alpha1.AnnotationOperation, id)
+	last := w.Object.Annotations[v1alpha1.AnnotationOperation]
+	if adopts(w.Object, want) || last == want.formerID() && w.Object.Status.State == v1alpha1.StateInstalled {
+		metav1.SetMetaDataAnnotation(&w.Object.ObjectMeta, v1alpha1.AnnotationOperation, want.id())
 	}
-	if w.Object.Annotations[v1alpha1.AnnotationOperation] == id {
+	if want.isDone() {
 		r.settled(&w.Object.Status.InstallationStatus)
 		return reconcile.Result{RequeueAfter: want.again}, nil
 	}
-	if wait := r.failures.Wait(w.Object.Name, id, r.Now()); wait > 0 {
+	if wait := r.failures.Wait(w.Object.Name, want.attempt(), r.Now()); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	if err := r.prepare(ctx, want); err != nil {
@@ -102,6 +101,9 @@ func adopts(plan *v1alpha1.InstallPlan, want *wanted) bool {
 func (r *Reconciler) prepare(ctx context.Context, want *wanted) error {
 	plan := want.plan
 	s := &plan.Status.InstallationStatus
+	if err := (records{r}).stays(ctx, want); err != nil {
+		return err
+	}
 	if err := r.readApproved(ctx, want); err != nil {
 		return err
 	}
@@ -114,7 +116,7 @@ func (r *Reconciler) prepare(ctx context.Context, want *wanted) error {
 	if err != nil {
 		return chartBroken(err)
 	}
-	if want.values, err = extensionrelease.Values(plan.Spec.Config, m, want.settings, destinationOf(r, plan)); err != nil {
+	if want.values, err = extensionrelease.Values(plan.Spec.Config, m, want.settings, want.to); err != nil {
 		return waits(v1alpha1.ConditionInitialized, "InvalidConfig", "%v", err)
 	}
 	if err := r.namespace(ctx, plan.Name, want.namespace); err != nil {
@@ -141,7 +143,8 @@ func (r *Reconciler) choose(ctx context.Context, plan *v1alpha1.InstallPlan) (*w
 	}
 	if recommended != "" && recommended != version {
 		want, err := r.find(ctx, plan, recommended)
-		if err == nil {
+		// One that was done, or has failed, needs no chart: events read none, and one that can't be read changes nothing.
+		if err == nil && !want.isDone() && r.failures.Wait(plan.Name, want.attempt(), r.Now()) == 0 {
 			err = r.readApproved(ctx, want)
 		}
 		if err == nil {
@@ -200,8 +203,11 @@ func (r *Reconciler) find(ctx context.Context, plan *v1alpha1.InstallPlan, versi
 	if err != nil {
 		return nil, err
 	}
-	want := &wanted{plan: plan, version: v, namespace: permission.NamespaceOf(v), settings: &r.Settings}
-	want.secretValues, err = r.secretValues(ctx, plan.Name, want.namespace)
+	want := &wanted{plan: plan, version: v, namespace: permission.NamespaceOf(v), settings: &r.Settings, to: destinationOf(r, plan)}
+	want.secret, err = extensionrelease.SecretValuesOf(ctx, r.Live, plan.Name, want.namespace)
+	if several := (*extensionrelease.SeveralSecretsError)(nil); errors.As(err, &several) {
+		err = waits(v1alpha1.ConditionInitialized, "InvalidConfig", "%v", several)
+	}
 	return want, err
 }
 
@@ -209,25 +215,9 @@ func chartBroken(err error) error {
 	return waits(v1alpha1.ConditionInitialized, "ChartBroken", "the chart is not valid: %v", err)
 }
 
-// secretValues returns the values that are kept in a Secret.
-func (r *Reconciler) secretValues(ctx context.Context, extension, namespace string) ([]byte, error) {
-	secrets := &corev1.SecretList{}
-	if err := r.Live.List(ctx, secrets, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelValues: extension}); err != nil {
-		return nil, fmt.Errorf("read the Secret with values of %s: %w", extension, err)
-	}
-	switch len(secrets.Items) {
-	case 0:
-		return nil, nil
-	case 1:
-		return secrets.Items[0].Data[v1alpha1.SecretValues], nil
-	}
-	return nil, waits(v1alpha1.ConditionInitialized, "InvalidConfig", "%d Secrets in %s have the label %s=%s: one may", len(secrets.Items),
-		namespace, v1alpha1.LabelValues, extension)
-}
-
 // operate applies what is wanted, and notes what came of it.
 func (r *Reconciler) operate(ctx context.Context, w *writer, want *wanted) (reconcile.Result, error) {
-	s, id := &w.Object.Status.InstallationStatus, want.id()
+	s := &w.Object.Status.InstallationStatus
 	before, failed := isInstalled(s), v1alpha1.StateInstallFailed
 	state, condition := v1alpha1.StateInstalling, v1alpha1.ConditionInstalled
 	if before {
@@ -253,10 +243,10 @@ func (r *Reconciler) operate(ctx context.Context, w *writer, want *wanted) (reco
 	}
 	if err != nil {
 		enter(s, failed, r.Now())
-		return r.failed(w.Object, condition, id, result, err), nil
+		return r.failed(w.Object, condition, want.attempt(), result, err), nil
 	}
 	r.succeeded(w.Object, want, condition)
-	metav1.SetMetaDataAnnotation(&w.Object.ObjectMeta, v1alpha1.AnnotationOperation, id)
+	metav1.SetMetaDataAnnotation(&w.Object.ObjectMeta, v1alpha1.AnnotationOperation, want.id())
 	return reconcile.Result{RequeueAfter: observeAfter}, nil
 }
 

@@ -528,6 +528,7 @@ func TestSecretValuesAreApart(t *testing.T) { // X20, X40
 		Data: map[string][]byte{"values.yaml": []byte("password: canary")}})
 	w.version("shop", "1.0.0", permissions, nil)
 	w.plan("shop", "1.0.0", nil)
+	w.approveValues("shop")
 	w.reconcile("shop")
 	if len(w.applied) != 1 || string(w.applied[0].SecretValues) != "password: canary" || strings.Contains(string(w.applied[0].Values), "canary") {
 		t.Errorf("%+v", w.applied)
@@ -535,5 +536,168 @@ func TestSecretValuesAreApart(t *testing.T) { // X20, X40
 	p := w.get("shop")
 	if text := p.Annotations[v1alpha1.AnnotationOperation] + p.Status.ConfigHash; strings.Contains(text, "canary") {
 		t.Error(text)
+	}
+}
+
+// X18, X21: who may write Secrets of the namespace does not say what is done with what was approved: other values, and none, wait, and what runs goes on.
+func TestX18ASecretWithValuesWaitsForItsApproval(t *testing.T) {
+	w := newWorld(t)
+	w.version("shop", "1.0.0", permissions, nil)
+	w.plan("shop", "1.0.0", nil)
+	w.reconcile("shop")
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "extension-shop", Name: "mine", Labels: map[string]string{v1alpha1.LabelValues: "shop"}},
+		Data: map[string][]byte{"values.yaml": []byte("image: mine")}}
+	waits := func(what string, operations int) {
+		t.Helper()
+		w.changeUnapproved("shop", func(p *v1alpha1.InstallPlan) { p.Annotations[v1alpha1.AnnotationRetry] = what })
+		w.reconcile("shop")
+		p := w.get("shop")
+		if condition(p, "Approved") != "False ValuesNotApproved" || len(w.applied) != operations || p.Status.State != v1alpha1.StateInstalled ||
+			condition(p, "Ready") != "True Ready" {
+			t.Errorf("%s: %q, %q, %d operations, %s", what, condition(p, "Approved"), condition(p, "Ready"), len(w.applied), p.Status.State)
+		}
+	}
+	follows := func(what, values string, operations int) {
+		t.Helper()
+		w.approveValues("shop")
+		w.reconcile("shop")
+		if p := w.get("shop"); condition(p, "Approved") != "True Approved" || len(w.applied) != operations ||
+			string(w.applied[operations-1].SecretValues) != values {
+			t.Errorf("%s: %q, %d operations", what, condition(p, "Approved"), len(w.applied))
+		}
+	}
+	if err := w.client.Create(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	waits("a new one", 1)
+	follows("an approved one", "image: mine", 2)
+	secret.Data["values.yaml"] = []byte("image: other")
+	if err := w.client.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	waits("one that was changed", 2)
+	follows("the changed one, once it is approved", "image: other", 3)
+	if err := w.client.Delete(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	waits("none any more", 3)
+	follows("none, once that is approved", "", 4)
+}
+
+// X20: what is approved for other clusters, and hosts of backends, change nothing of the release here.
+func TestX20AnApprovalAloneIsNoUpgrade(t *testing.T) {
+	w := newWorld(t)
+	w.version("shop", "1.0.0", permissions, nil)
+	w.plan("shop", "1.0.0", nil)
+	w.reconcile("shop")
+	w.change("shop", func(p *v1alpha1.InstallPlan) {
+		p.Spec.ClusterScheduling = &v1alpha1.ClusterScheduling{Overrides: map[string]string{"member-1": "replicas: 3\n"}}
+	})
+	w.reconcile("shop")
+	w.change("shop", func(p *v1alpha1.InstallPlan) { p.Annotations[v1alpha1.AnnotationUpstreams] = "api.example.com" })
+	w.reconcile("shop")
+	if len(w.applied) != 1 {
+		t.Errorf("%d operations", len(w.applied))
+	}
+	// What has failed may succeed by it: the backend of the chart is at a host that was not approved.
+	w.fails = []*helm.Error{{Reason: helm.ReasonFailed, Message: "the webhook refuses a host"}}
+	w.change("shop", func(p *v1alpha1.InstallPlan) { p.Spec.Config = "backend: other.example.com\n" })
+	w.reconcile("shop")
+	w.reconcile("shop")
+	if p := w.get("shop"); len(w.applied) != 2 || p.Status.State != v1alpha1.StateUpgradeFailed {
+		t.Errorf("%d operations, %s", len(w.applied), p.Status.State)
+	}
+	w.change("shop", func(p *v1alpha1.InstallPlan) { p.Annotations[v1alpha1.AnnotationUpstreams] = "other.example.com" })
+	w.reconcile("shop")
+	if p := w.get("shop"); len(w.applied) != 3 || p.Status.State != v1alpha1.StateInstalled {
+		t.Errorf("once its host is approved: %d operations, %s", len(w.applied), p.Status.State)
+	}
+	// A chart that is replaced under its version counts by its approval.
+	w.annotations = "some: change"
+	if err := w.client.Delete(t.Context(), &v1alpha1.ExtensionVersion{ObjectMeta: metav1.ObjectMeta{Name: "shop-1.0.0"}}); err != nil {
+		t.Fatal(err)
+	}
+	w.version("shop", "1.0.0", permissions, nil)
+	w.reconcile("shop")
+	if len(w.applied) != 3 {
+		t.Errorf("a replaced chart that nobody has approved: %d operations", len(w.applied))
+	}
+	w.change("shop", func(*v1alpha1.InstallPlan) {})
+	w.reconcile("shop")
+	if len(w.applied) != 4 {
+		t.Errorf("a replaced chart: %d operations", len(w.applied))
+	}
+}
+
+// X39: what runs by an operation that was noted before charts were approved apart is not installed once more.
+func TestX39WhatRunsByAFormerOperationGoesOn(t *testing.T) {
+	labels := map[string]string{v1alpha1.LabelValues: "shop"}
+	w := newWorld(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "extension-shop", Name: "mine", Labels: labels},
+		Data: map[string][]byte{"values.yaml": []byte("password: canary")}})
+	w.version("shop", "1.0.0", permissions, nil)
+	w.plan("shop", "1.0.0", nil)
+	w.approveValues("shop")
+	w.changeUnapproved("shop", func(p *v1alpha1.InstallPlan) { delete(p.Annotations, v1alpha1.AnnotationApprovedChart) })
+	w.reconcile("shop")
+	w.changeUnapproved("shop", func(p *v1alpha1.InstallPlan) { delete(p.Annotations, v1alpha1.AnnotationApprovedValues) })
+	w.reconcile("shop")
+	former := w.get("shop").Annotations[v1alpha1.AnnotationOperation]
+	w.change("shop", func(*v1alpha1.InstallPlan) {})
+	w.reconcile("shop")
+	if p := w.get("shop"); len(w.applied) != 1 || p.Annotations[v1alpha1.AnnotationOperation] == former || former == "" {
+		t.Errorf("%d operations, noted %q, before %q", len(w.applied), p.Annotations[v1alpha1.AnnotationOperation], former)
+	}
+	w.change("shop", func(p *v1alpha1.InstallPlan) { p.Annotations[v1alpha1.AnnotationUpstreams] = "api.example.com" })
+	w.reconcile("shop")
+	if len(w.applied) != 1 {
+		t.Errorf("after another approval: %d operations", len(w.applied))
+	}
+}
+
+// X25, X27: a release stays in its namespace: a version that is for another one waits, and the removal finds what is installed.
+func TestX27AReleaseStaysInItsNamespace(t *testing.T) {
+	for name, fails := range map[string][]*helm.Error{"installed": nil, "failed": {{Reason: helm.ReasonFailed, Message: "half of it is there"}}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.version("shop", "1.0.0", permissions, nil)
+			w.version("shop", "2.0.0", permissions, func(v *v1alpha1.ExtensionVersion) { v.Spec.Namespace = "shop-system" })
+			w.fails = fails
+			w.plan("shop", "1.0.0", nil)
+			w.reconcile("shop")
+			w.change("shop", func(p *v1alpha1.InstallPlan) { p.Spec.Extension.Version = "2.0.0" })
+			w.reconcile("shop")
+			p := w.get("shop")
+			if len(w.applied) != 1 || condition(p, "Initialized") != "False NamespaceChanged" || p.Status.TargetNamespace != "extension-shop" ||
+				w.noted().Namespace != "extension-shop" {
+				t.Errorf("%d operations, %q, in %s, noted %+v", len(w.applied), condition(p, "Initialized"), p.Status.TargetNamespace, w.noted())
+			}
+			if err := w.client.Get(t.Context(), client.ObjectKey{Name: "shop-system"}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
+				t.Errorf("the other namespace: %v", err)
+			}
+			w.deleted("shop")
+			if len(w.removed) != 1 || w.removed[0].Namespace != "extension-shop" || !w.isGone("shop") {
+				t.Errorf("removed: %+v", w.removed)
+			}
+		})
+	}
+}
+
+// X20: the log is written over no ConfigMap that is somebody else's, or the chart's.
+func TestX20TheLogTakesNobodysConfigMap(t *testing.T) {
+	for name, of := range map[string]metav1.ObjectMeta{
+		"somebody else's": {},
+		"the chart's": {Labels: map[string]string{v1alpha1.LabelExtension: "shop"},
+			Annotations: map[string]string{"meta.helm.sh/release-name": "shop", "meta.helm.sh/release-namespace": "extension-shop"}},
+	} {
+		of.Namespace, of.Name = "extension-shop", "shop-log"
+		w := newWorld(t, &corev1.ConfigMap{ObjectMeta: of, Data: map[string]string{"log": "mine"}})
+		w.version("shop", "1.0.0", permissions, nil)
+		w.plan("shop", "1.0.0", nil)
+		w.reconcile("shop")
+		is := &corev1.ConfigMap{}
+		err := w.client.Get(t.Context(), client.ObjectKey{Namespace: of.Namespace, Name: of.Name}, is)
+		if err != nil || is.Data["log"] != "mine" || len(w.applied) != 1 {
+			t.Errorf("%s after %d operations: %v %v", name, len(w.applied), is.Data, err)
+		}
 	}
 }

@@ -70,3 +70,40 @@ func TestX27WhatAReleaseHadGoesWhereItsRecordIsGone(t *testing.T) {
 		})
 	}
 }
+
+// X27: what an attempt made that failed goes once another one has succeeded that does not have it, or with the plan: no record of Helm's has it then. What is
+// another's stays.
+func TestX27WhatAFailedAttemptMadeGoes(t *testing.T) {
+	for name, fails := range map[string]bool{"once another one succeeds": false, "with the plan": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.version("shop", "1.0.0", permissions+"- {apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles], verbs: [escalate]}\n", nil)
+			web := w.objects
+			for _, role := range []string{"shop", "theirs", "never-made"} {
+				w.objects = append(w.objects, helm.Object{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: role})
+			}
+			w.fails = []*helm.Error{{Reason: helm.ReasonFailed, Message: "half of it is there"}}
+			w.plan("shop", "1.0.0", nil)
+			w.reconcile("shop")
+			for _, o := range []client.Object{ofRelease("shop", "shop"), ofRelease("theirs", "other")} {
+				if err := w.client.Create(t.Context(), o); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.objects = web
+			if fails {
+				w.fails = []*helm.Error{{Reason: helm.ReasonFailed, Message: "half of it is there"}}
+			}
+			w.change("shop", func(p *v1alpha1.InstallPlan) { p.Spec.Config = "replicas: 2\n" })
+			w.reconcile("shop")
+			if fails {
+				w.deleted("shop")
+			} else if n := w.noted(); len(n.Objects) != 1 {
+				t.Errorf("noted are %v", n.Objects)
+			}
+			if left := w.leftRights(); len(w.applied) != 2 || !slices.Equal(left, []string{"theirs"}) {
+				t.Errorf("after %d operations there are %q", len(w.applied), left)
+			}
+		})
+	}
+}

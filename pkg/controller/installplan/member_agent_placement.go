@@ -91,7 +91,7 @@ func (r agents) place(ctx context.Context, plan *v1alpha1.InstallPlan) error {
 		return client.IgnoreNotFound(err)
 	}
 	for name, c := range all {
-		if !plan.PlacedOn(name, c.Labels) {
+		if placed, err := plan.PlacedOn(name, c.Labels); err != nil || !placed {
 			continue
 		}
 		if err := r.record(ctx, c, plan.Name, false); err != nil {

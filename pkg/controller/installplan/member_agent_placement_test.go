@@ -105,8 +105,8 @@ func TestAPlanSaysWhichMembersAreToHaveAnAgent(t *testing.T) {
 		"nothing": {MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "zone", Operator: "?"}}}} {
 		p := &v1alpha1.InstallPlan{}
 		p.Spec.ClusterScheduling = &v1alpha1.ClusterScheduling{Placement: &v1alpha1.Placement{ClusterSelector: of}}
-		if got := p.PlacedOn("m1", nil); got != (name == "everything") {
-			t.Errorf("%s: %v", name, got)
+		if got, err := p.PlacedOn("m1", nil); got != (name == "everything") || (err != nil) != (name == "nothing") {
+			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
 }

@@ -2,13 +2,16 @@ package installplan
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/controller/extensionrelease"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
@@ -33,12 +36,27 @@ func (l *record) note(e helm.Event) {
 	}
 }
 
-// writeLog keeps the log of the last operation in a ConfigMap.
+// writeLog keeps the log of the last operation in a ConfigMap, unless there is one of the name that is somebody else's.
 func (r *Reconciler) writeLog(ctx context.Context, namespace, extension string, l *record) error {
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: r.release(extension) + "-log",
 		Labels: map[string]string{v1alpha1.LabelExtension: extension}}, Data: map[string]string{keyLog: l.text.String()}}
-	if err := r.Client.Create(ctx, m); !apierrors.IsAlreadyExists(err) {
-		return err
+	return r.put(ctx, m)
+}
+
+// put writes a ConfigMap of this program's for an extension. One that has not its label is somebody's, and one of a release the chart's.
+func (r *Reconciler) put(ctx context.Context, m *corev1.ConfigMap) error {
+	is, extension := &corev1.ConfigMap{}, m.Labels[v1alpha1.LabelExtension]
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(m), is)
+	switch {
+	case apierrors.IsNotFound(err):
+		return r.Client.Create(ctx, m)
+	case err != nil:
+		return fmt.Errorf("read the ConfigMap %s/%s: %w", m.Namespace, m.Name, err)
+	case is.Labels[v1alpha1.LabelExtension] != extension || is.Annotations[extensionrelease.AnnotationHelmRelease] != "":
+		return waitsFor(chartAgain, v1alpha1.ConditionPreviewed, "NameTaken", "there is a ConfigMap %s/%s, and it is not this extension's, "+
+			"or of its chart: it has not the label %s=%s, or has the annotation %s", m.Namespace, m.Name, v1alpha1.LabelExtension, extension,
+			extensionrelease.AnnotationHelmRelease)
 	}
+	m.ResourceVersion = is.ResourceVersion // and so is the one that was looked at
 	return r.Client.Update(ctx, m)
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -103,6 +102,9 @@ func (r *Reconciler) look(ctx context.Context, want *wanted) (*preview, error) {
 		return problem(err)
 	}
 	p.Approved, p.Asks, p.Level = approved(want) == nil, want.request.String(), string(want.request.Level())
+	if err := (records{r}).stays(ctx, want); err != nil {
+		return problem(err)
+	}
 	if err := r.dependencies(ctx, plan, want.version); err != nil {
 		if _, err := problem(err); err != nil {
 			return nil, err
@@ -112,7 +114,7 @@ func (r *Reconciler) look(ctx context.Context, want *wanted) (*preview, error) {
 	if err != nil {
 		return problem(chartBroken(err))
 	}
-	if want.values, err = extensionrelease.Values(plan.Spec.Config, m, want.settings, destinationOf(r, plan)); err != nil {
+	if want.values, err = extensionrelease.Values(plan.Spec.Config, m, want.settings, want.to); err != nil {
 		return problem(waits(v1alpha1.ConditionInitialized, "InvalidConfig", "%v", err))
 	}
 	o, err := r.render(ctx, want, &record{})
@@ -227,18 +229,7 @@ func (r *Reconciler) writePreview(ctx context.Context, plan *v1alpha1.InstallPla
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: previewNamespace, Name: previewName(plan),
 		Labels: map[string]string{v1alpha1.LabelExtension: plan.Name}, OwnerReferences: []metav1.OwnerReference{owner}},
 		Data: map[string]string{keyPreview: helm.Clip(string(text), maxPreview)}}
-	is := &corev1.ConfigMap{}
-	err = r.Live.Get(ctx, client.ObjectKeyFromObject(m), is)
-	switch {
-	case apierrors.IsNotFound(err):
-		return r.Client.Create(ctx, m)
-	case err != nil:
-		return fmt.Errorf("read the preview of %s: %w", plan.Name, err)
-	case is.Labels[v1alpha1.LabelExtension] != plan.Name:
-		return waitsFor(chartAgain, v1alpha1.ConditionPreviewed, "NameTaken", "there is a ConfigMap %s/%s, and it is not this extension's: "+
-			"it has not the label %s=%s", previewNamespace, m.Name, v1alpha1.LabelExtension, plan.Name)
-	}
-	return r.Client.Update(ctx, m)
+	return r.put(ctx, m)
 }
 
 // endPreview takes back what was said of a preview.

@@ -133,7 +133,7 @@ func (r *Reconciler) uninstall(ctx context.Context, plan *v1alpha1.InstallPlan, 
 		return nil, err
 	}
 	request.HoldTo(found.Release)
-	rights := permission.Rights{}
+	rights, left := permission.Rights{}, []permission.Object(nil)
 	if request.SkipHooks = force; !force {
 		known, err := (records{r}).kept().Noted(ctx, records{r}.name(plan), namespace)
 		if err != nil {
@@ -142,12 +142,20 @@ func (r *Reconciler) uninstall(ctx context.Context, plan *v1alpha1.InstallPlan, 
 		if rights, request.SkipHooks, err = (records{r}).forRemoval(plan, known, found); err != nil {
 			return nil, err
 		}
+		if left, err = (records{r}).left(ctx, known, found); err != nil {
+			return nil, err
+		}
+		rights.Add(permission.ForRemoval(left))
 	}
 	err = r.installers().While(ctx, plan.Name, rights, func() error {
 		request.Operation, request.Orphan = helm.Uninstall, force
 		result, err := r.Helm.Run(ctx, *request, record.note)
 		if result != nil {
 			kept = result.Kept
+		}
+		if err == nil {
+			stays, failed := records{r}.removeOwn(ctx, plan.Name, namespace, left)
+			kept, err = append(kept, stays...), failed
 		}
 		return err
 	})

@@ -40,7 +40,9 @@ func (r *Reconciler) apply(ctx context.Context, want *wanted, record *record) (*
 		if o.believed { // other records may say that this operation is done, and what a failed one goes back to
 			request.ID = want.id()
 		}
-		result, err = r.Helm.Run(ctx, request, record.note)
+		if result, err = r.Helm.Run(ctx, request, record.note); err == nil && result != nil {
+			o.tidied = (records{r}).removeLeft(ctx, want, o, result)
+		}
 		return err
 	})
 	if err = errors.Join(err, records{r}.ended(ctx, want, o, result, err)); err == nil {
@@ -59,6 +61,9 @@ type operation struct {
 	note     *extensionrelease.Note
 	believed bool
 	objects  []permission.Object
+	// left are objects that were noted as the release's, and that the chart does not have; tidied says that none of them is there any more.
+	left   []permission.Object
+	tidied bool
 }
 
 // render renders the chart, and finds the rights that its objects need. What it found comes with an error that says why they can't be
@@ -68,7 +73,7 @@ func (r *Reconciler) render(ctx context.Context, want *wanted, record *record) (
 	if err != nil {
 		return nil, err
 	}
-	request.Chart, request.Values, request.SecretValues = want.raw, want.values, want.secretValues
+	request.Chart, request.Values, request.SecretValues = want.raw, want.values, want.secret.YAML
 	request.Operation = helm.Render
 	rendered, reads, err := r.renderLooking(ctx, want, request, record)
 	if err != nil {
@@ -107,7 +112,10 @@ func (r *Reconciler) render(ctx context.Context, want *wanted, record *record) (
 		recorded = o.note.Own()
 	}
 	o.rights.Add(reads)
-	o.rights.Add(permission.ForRemoval(recorded))
+	if o.left, err = (records{r}).kept().Removable(ctx, extensionrelease.Without(o.note.Own(), slices.Concat(objects, hooks))); err != nil {
+		return nil, err
+	}
+	o.rights.Add(permission.ForRemoval(append(recorded, extensionrelease.Without(o.left, recorded)...)))
 	return o, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	extensionsv1alpha1 "kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart/source"
+	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
 // X20: a plan that waits for an approval is enabled and disabled all the same, and what fails of that is tried again.
@@ -151,5 +152,42 @@ func TestX20AChartIsNotReadAgainForEachEvent(t *testing.T) {
 	w.reconcile("shop")
 	if p := w.get("shop"); p.Status.Version != "1.1.0" {
 		t.Errorf("once it is approved, %s runs: %q", p.Status.Version, condition(p, "Approved"))
+	}
+}
+
+// X20, X25: an upgrade to the recommended version that has failed is settled: no event reads its chart, and one that can't be read has nothing done.
+func TestX20AnAutomaticUpgradeThatFailedIsSettled(t *testing.T) {
+	w := newWorld(t, &v1alpha1.Extension{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
+	w.version("shop", "1.0.0", permissions, nil)
+	w.plan("shop", "1.0.0", func(p *v1alpha1.InstallPlan) { p.Spec.UpgradeStrategy = v1alpha1.UpgradeAutomatic })
+	w.reconcile("shop")
+	w.version("shop", "1.1.0", permissions, nil)
+	read := &counted{charts: w.charts}
+	w.r.Charts = read
+	e := &v1alpha1.Extension{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(e), e); err != nil {
+		t.Fatal(err)
+	}
+	e.Status.RecommendedVersion = "1.1.0"
+	if err := w.client.Update(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	w.fails, w.rollsBack = []*helm.Error{{Reason: helm.ReasonFailed, Message: "a hook failed"}}, true
+	w.reconcile("shop")
+	if p := w.get("shop"); len(w.applied) != 2 || p.Status.State != v1alpha1.StateUpgradeFailed || p.Status.Version != "1.0.0" {
+		t.Fatalf("%d operations, %s of %s", len(w.applied), p.Status.State, p.Status.Version)
+	}
+	read.reads = 0
+	for range 5 {
+		w.reconcile("shop")
+	}
+	chart := w.charts["shop-1.1.0"]
+	delete(w.charts, "shop-1.1.0")
+	w.reconcile("shop")
+	w.charts["shop-1.1.0"] = chart
+	w.now = w.now.Add(2 * time.Minute)
+	w.reconcile("shop")
+	if p := w.get("shop"); read.reads > 0 || len(w.applied) != 2 || p.Status.State != v1alpha1.StateUpgradeFailed || condition(p, "Upgraded") != "False Failed" {
+		t.Errorf("%d charts read, %d operations, %s, %q", read.reads, len(w.applied), p.Status.State, condition(p, "Upgraded"))
 	}
 }

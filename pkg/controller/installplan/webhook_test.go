@@ -13,11 +13,14 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	webhook "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/controller/installapproval"
 	"kapis.dev/ks-apiserver/pkg/extension/permission"
@@ -354,5 +357,74 @@ func TestAVersionOfAnotherExtensionIsNone(t *testing.T) { // S62, X18
 		Spec: v1alpha1.InstallPlanSpec{Extension: v1alpha1.ExtensionRef{Name: "shop", Version: "1-2.0.0"}}})
 	if after == nil || after.Annotations[v1alpha1.AnnotationApproved] != "" || len(response.Warnings) == 0 {
 		t.Errorf("the chart of another extension is approved: %v", response)
+	}
+}
+
+// X18: a Secret with values is approved by who may, and asks for it: no other write of a plan, and no approval of the hub, is about what somebody has written
+// into its namespace.
+func TestX18ASecretWithValuesIsApprovedByName(t *testing.T) {
+	ofHub := map[string]string{clusterv1alpha1.LabelFleet: "hub"}
+	w := newWorld(t, &iamv1beta1.User{ObjectMeta: metav1.ObjectMeta{Name: "ann", Labels: ofHub}})
+	w.version("shop", "1.0.0", permissions, nil)
+	h := &installapproval.Webhook{Client: w.client, Live: w.client, Charts: w.charts,
+		Missing: func(_ context.Context, u authenticationv1.UserInfo, _ string, _ *permission.Request) ([]rbacv1.PolicyRule, error) {
+			if u.Username == "ann" {
+				return nil, nil
+			}
+			return []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"nodes"}}}, nil
+		}}
+	secret := func(name string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "extension-shop", Name: name, Labels: map[string]string{v1alpha1.LabelValues: "shop"}},
+			Data: map[string][]byte{"values.yaml": []byte("password: canary")}}
+	}
+	if err := w.client.Create(t.Context(), secret("mine")); err != nil {
+		t.Fatal(err)
+	}
+	_, before := written(t, h, "ann", nil, &v1alpha1.InstallPlan{
+		ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: ofHub, Annotations: map[string]string{v1alpha1.AnnotationFleetApprover: "ann"}},
+		Spec:       v1alpha1.InstallPlanSpec{Extension: v1alpha1.ExtensionRef{Name: "shop", Version: "1.0.0"}}})
+	if before == nil || before.Annotations[v1alpha1.AnnotationApproved] == "" || before.Annotations[v1alpha1.AnnotationApprovedChart] == "" ||
+		before.Annotations[v1alpha1.AnnotationApprovedValues] != "" {
+		t.Fatalf("a new plan: %v", before)
+	}
+	with := func(of *v1alpha1.InstallPlan, key, value string) *v1alpha1.InstallPlan {
+		p := of.DeepCopy()
+		p.Annotations[key] = value
+		return p
+	}
+	changed := before.DeepCopy()
+	changed.Spec.Config = "replicas: 2"
+	for what, of := range map[string]struct {
+		by   string
+		plan *v1alpha1.InstallPlan
+	}{
+		"a change": {"ann", changed}, "a forged one": {"ann", with(before, v1alpha1.AnnotationApprovedValues, "mine")},
+		"who may not":            {"eve", with(before, v1alpha1.AnnotationApprove, "yes")},
+		"an approval of the hub": {clusterv1alpha1.HubUser, with(before, v1alpha1.AnnotationApprove, "yes")},
+	} {
+		if _, after := written(t, h, of.by, before, of.plan); after == nil || after.Annotations[v1alpha1.AnnotationApprovedValues] != "" {
+			t.Errorf("%s: %v", what, after)
+		}
+	}
+	_, approved := written(t, h, "ann", before, with(before, v1alpha1.AnnotationApprove, "yes"))
+	if approved == nil || len(approved.Annotations[v1alpha1.AnnotationApprovedValues]) != 64 {
+		t.Fatalf("by name: %v", approved)
+	}
+	if err := w.client.Create(t.Context(), secret("other")); err != nil {
+		t.Fatal(err)
+	}
+	response, after := written(t, h, "ann", approved, with(approved, v1alpha1.AnnotationApprove, "yes"))
+	if after == nil || len(response.Warnings) != 1 ||
+		after.Annotations[v1alpha1.AnnotationApprovedValues] != approved.Annotations[v1alpha1.AnnotationApprovedValues] {
+		t.Errorf("two Secrets: %v %v", response.Warnings, after)
+	}
+	for _, name := range []string{"mine", "other"} {
+		if err := w.client.Delete(t.Context(), secret(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, after = written(t, h, "ann", approved, with(approved, v1alpha1.AnnotationApprove, "yes")); after == nil ||
+		after.Annotations[v1alpha1.AnnotationApprovedValues] != "" {
+		t.Errorf("no Secret any more: %v", after)
 	}
 }

@@ -29,6 +29,7 @@ import (
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/chart/charttest"
+	"kapis.dev/ks-apiserver/pkg/controller/extensionrelease"
 	"kapis.dev/ks-apiserver/pkg/controller/installplan"
 	"kapis.dev/ks-apiserver/pkg/extension/permission"
 	"kapis.dev/ks-apiserver/pkg/helm"
@@ -183,6 +184,28 @@ func (w *world) version(extension, version, rights string, change func(*v1alpha1
 // stamp returns what an approval of a version would note.
 func (w *world) stamp(p *v1alpha1.InstallPlan, version string) string {
 	w.t.Helper()
+	return w.request(p, version).Stamp()
+}
+
+// approve notes in a plan what an approval of a version would.
+func (w *world) approve(p *v1alpha1.InstallPlan, version string) {
+	w.t.Helper()
+	r := w.request(p, version)
+	p.Annotations[v1alpha1.AnnotationApproved], p.Annotations[v1alpha1.AnnotationApprovedChart] = r.Stamp(), r.ChartStamp()
+}
+
+// approveValues approves the Secret with values as it is.
+func (w *world) approveValues(name string) {
+	w.t.Helper()
+	secret, err := extensionrelease.SecretValuesOf(w.t.Context(), w.client, name, "extension-"+name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.changeUnapproved(name, func(p *v1alpha1.InstallPlan) { p.Annotations[v1alpha1.AnnotationApprovedValues] = secret.Stamp })
+}
+
+func (w *world) request(p *v1alpha1.InstallPlan, version string) *permission.Request {
+	w.t.Helper()
 	v := &v1alpha1.ExtensionVersion{}
 	if err := w.client.Get(w.t.Context(), client.ObjectKey{Name: p.Name + "-" + version}, v); err != nil {
 		w.t.Fatal(err)
@@ -191,7 +214,7 @@ func (w *world) stamp(p *v1alpha1.InstallPlan, version string) string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return r.Stamp()
+	return r
 }
 
 // plan adds a plan whose first version is approved.
@@ -204,7 +227,7 @@ func (w *world) plan(extension, version string, change func(*v1alpha1.InstallPla
 		change(p)
 	}
 	if _, ok := p.Annotations[v1alpha1.AnnotationApproved]; !ok {
-		p.Annotations[v1alpha1.AnnotationApproved] = w.stamp(p, version)
+		w.approve(p, version)
 	}
 	if err := w.client.Create(w.t.Context(), p); err != nil {
 		w.t.Fatal(err)
@@ -226,7 +249,7 @@ func (w *world) change(name string, by func(*v1alpha1.InstallPlan)) {
 	w.changeUnapproved(name, func(p *v1alpha1.InstallPlan) {
 		by(p)
 		if w.charts[p.Name+"-"+p.Spec.Extension.Version] != nil && p.DeletionTimestamp.IsZero() {
-			p.Annotations[v1alpha1.AnnotationApproved] = w.stamp(p, p.Spec.Extension.Version)
+			w.approve(p, p.Spec.Extension.Version)
 		}
 	})
 }

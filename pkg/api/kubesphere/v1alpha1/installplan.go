@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -185,15 +186,18 @@ func (p *InstallPlan) Uses(extension, version string) bool {
 }
 
 // PlacedOn reports whether the agent of an extension is to be in a cluster: one that the plan names, or, where it names none, one whose
-// labels it selects. A selector that can't be read selects nothing.
-func (p *InstallPlan) PlacedOn(cluster string, has map[string]string) bool {
+// labels it selects. The error is that of a selector that can't be read, which says nothing: what is there stays.
+func (p *InstallPlan) PlacedOn(cluster string, has map[string]string) (bool, error) {
 	if p.Spec.ClusterScheduling == nil || p.Spec.ClusterScheduling.Placement == nil || !p.DeletionTimestamp.IsZero() {
-		return false
+		return false, nil
 	}
 	of := p.Spec.ClusterScheduling.Placement
 	if len(of.Clusters) > 0 || of.ClusterSelector == nil {
-		return slices.Contains(of.Clusters, cluster)
+		return slices.Contains(of.Clusters, cluster), nil
 	}
 	selector, err := metav1.LabelSelectorAsSelector(of.ClusterSelector)
-	return err == nil && selector.Matches(labels.Set(has))
+	if err != nil {
+		return false, fmt.Errorf("spec.clusterScheduling.placement.clusterSelector can't be read: %w", err)
+	}
+	return selector.Matches(labels.Set(has)), nil
 }

@@ -12,6 +12,10 @@ const (
 	AnnotationApproved          = "kapis.dev/approved"
 	AnnotationApprovedBy        = "kapis.dev/approved-by"
 	AnnotationApprovedPlacement = "kapis.dev/approved-placement"
+	// AnnotationApprovedChart is the part of AnnotationApproved that is of the chart alone, and AnnotationApprovedValues identifies the Secret
+	// whose values were approved, as it was then. The webhook alone writes both.
+	AnnotationApprovedChart  = "kapis.dev/approved-chart"
+	AnnotationApprovedValues = "kapis.dev/approved-values"
 	// AnnotationUpstreams are hosts, by blanks or commas apart, that backends of the extension may be at besides Services of its namespace;
 	// AnnotationApprovedUpstreams are those that were approved, which the webhook alone writes.
 	AnnotationUpstreams         = "kapis.dev/upstreams"
@@ -55,7 +59,7 @@ const (
 func AgentRelease(extension string) string { return extension + "-agent" }
 
 // LabelValues names the extension whose values a Secret has, under the key SecretValues, in the namespace of the release. They are merged
-// over those of the InstallPlan.
+// over those of the InstallPlan once somebody has approved them, by AnnotationApprove.
 const (
 	LabelValues  = "kapis.dev/values"
 	SecretValues = "values.yaml"
