@@ -50,6 +50,10 @@ func (q *escalationCheck) binding(scope request.Scope) error {
 	role := authz.RoleRef{Scope: scope, Name: q.now.RoleRef.Name}
 	if scope == request.Namespace {
 		role.Namespace = q.Namespace
+		// Its members are removed from the namespace, and would bind themselves again for as long as it takes.
+		if w := q.guard.Holdings.WorkspaceOf(q.Namespace); q.guard.Known != nil && q.guard.Known.refs.IsEnding(w) {
+			return q.refuse(fmt.Sprintf("the workspace %q, in which the namespace is, is being deleted: try again once it is gone", w))
+		}
 	}
 	return q.mayGive(at, role, system)
 }

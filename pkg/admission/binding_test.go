@@ -180,6 +180,9 @@ func TestATemplateIsNotTakenOver(t *testing.T) { // S6
 	placed := func(names ...string) string {
 		return `{"spec":{"template":{"spec":{"manager":"boss"}},"placement":{"clusters":[` + strings.Join(names, ",") + `]}}}`
 	}
+	unreadable := func(names ...string) string {
+		return strings.Replace(placed(names...), `"clusters"`, `"clusterSelector":{"matchLabels":{"zone":"no value"}},"clusters"`, 1)
+	}
 	open, closed, host := `{"name":"open"}`, `{"name":"closed"}`, `{"name":"host"}`
 	const old, labelled = `{"spec":{"template":{"spec":{"manager":"boss"}}}}`,
 		`{"metadata":{"labels":{"kubesphere.io/protected-resource":"true"}},"spec":{"template":{"spec":{"manager":"boss"}}}}`
@@ -238,6 +241,7 @@ func TestATemplateIsNotTakenOver(t *testing.T) { // S6
 			now:      `{"spec":{"template":{"spec":{"manager":"boss"}},"placement":{"clusterSelector":{}}}}`,
 			refused:  "clusterSelector",
 		},
+		"ByOneThatWasThereBefore":    {by: "fleet", resource: "workspacetemplates", name: "w", old: unreadable(), now: unreadable(closed)},
 		"TheHostByItsAdministrator":  {by: "local", resource: "workspacetemplates", name: "w", old: old, now: placed(host)},
 		"NoOtherByIt":                {by: "local", resource: "workspacetemplates", name: "w", old: old, now: placed(closed), refused: `"closed"`},
 		"AnyByWhoRunsTheFleet":       {by: "fleet", resource: "workspacetemplates", name: "w", old: old, now: placed(closed)},
@@ -668,4 +672,23 @@ func TestARoleIsGivenAsWhatItIsAboutToBe(t *testing.T) { // S6
 	if len(g.Known.kept.patterns)+len(g.Known.kept.templates) != 0 {
 		t.Errorf("%+v", g.Known.kept)
 	}
+}
+
+// D16: the members of a namespace leave it with its workspace, and bind themselves and others no more.
+func TestD16NobodyIsBoundInANamespaceWhoseWorkspaceIsBeingDeleted(t *testing.T) {
+	_, g := newWorld(t)
+	binds := func(now string, refused string) write {
+		return write{resource: "rolebindings", namespace: "n", old: bound("viewer", "bob"), now: now, refused: refused}
+	}
+	feed(g.Known, "workspaces", "", "w", `{}`)
+	all(t, g, map[string]write{"Before": binds(bound("viewer", "bob", "eve"), "")})
+	feed(g.Known, "workspaces", "", "w", `{"metadata":{"deletionTimestamp":"2026-11-21T12:00:00Z"}}`)
+	all(t, g, map[string]write{
+		"AnotherUser":          binds(bound("viewer", "bob", "eve"), `the workspace "w"`),
+		"AGroup":               binds(bound("viewer", "bob", "g:dev"), `the workspace "w"`),
+		"WhateverHeIs":         {by: "root", resource: "rolebindings", namespace: "n", now: bound("viewer", "eve"), refused: `the workspace "w"`},
+		"NobodyMore":           binds(bound("viewer", "bob"), ""),
+		"Fewer":                binds(bound("viewer"), ""),
+		"InTheWorkspaceItself": {resource: "workspacerolebindings", now: in("w", bound("w-a", "bob"))},
+	})
 }

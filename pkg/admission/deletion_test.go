@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -78,6 +79,36 @@ func TestADeletionIsCheckedByWhatItBringsAbout(t *testing.T) { // S72
 			}
 		})
 	}
+}
+
+// S6: a role that a BuiltinRole makes gets all its rules again where the note of that, or a template of it, is taken away. Who is bound to the role
+// takes back by that what was taken from it.
+func TestS6RulesThatWereTakenFromABuiltInRoleStayAway(t *testing.T) {
+	w, g := newWorld(t)
+	w.holds[`holder@in the namespace "n"`] = []string{"c", "d"}
+	feed(g.Known, "builtinroles", "", "viewer",
+		`{"role":{"kind":"Role","metadata":{"name":"viewer"},"aggregationRoleTemplates":{"templateNames":["nc"]},"rules":`+text(t, rules("ad"))+`}}`)
+	role := func(note, templates, letters string) string {
+		return `{"metadata":{"annotations":{"kapis.dev/builtin-role":"` + note + `","x":"` + letters + `"}},` +
+			`"aggregationRoleTemplates":` + templates + `,` + ruled(t, letters) + `}`
+	}
+	const one, two = `{"templateNames":["nc"]}`, `{"templateNames":["nc","other"]}`
+	change := func(by, name, old, now, refused string) write {
+		return write{by: by, resource: "roles", namespace: "n", name: name, old: old, now: now, refused: refused}
+	}
+	noted := role("f", one, "a")
+	all(t, g, map[string]write{
+		"TheNote":               change("bob", "viewer", noted, role("x", one, "a"), "get d"),
+		"NoNote":                change("bob", "viewer", noted, strings.Replace(noted, "kapis.dev/builtin-role", "y", 1), "get c"),
+		"ItsTemplates":          change("bob", "viewer", noted, role("f", `null`, "a"), "get c"),
+		"ATemplate":             change("bob", "viewer", role("f", two, "a"), role("f", `{"templateNames":["other"]}`, "a"), "get d"),
+		"ItsSelector":           change("bob", "viewer", role("f", `{"roleSelector":{"matchLabels":{"a":"b"}}}`, "a"), noted, "get c"),
+		"NothingWasTakenFromIt": change("bob", "viewer", role("f", one, "acd"), role("x", one, "acd"), ""),
+		"SomethingElse":         change("bob", "viewer", noted, strings.Replace(noted, `"x":"a"`, `"x":"b"`, 1), ""),
+		"ARule":                 change("bob", "viewer", role("f", one, "acd"), role("f", one, "a"), ""),
+		"ARoleOfNoPattern":      change("bob", "mine", noted, role("x", `null`, "a"), ""),
+		"ByWhoHoldsThem":        change("holder", "viewer", noted, role("x", one, "a"), ""),
+	})
 }
 
 func TestAnOwnerIsForWhoMayDelete(t *testing.T) { // S72

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/admission/refusal"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
@@ -39,14 +40,21 @@ type Write struct {
 
 // Holdings has the rights that each user holds. rbac.Index is one.
 type Holdings interface {
+	Memberships
 	Missing(u user.Info, at authz.BindingScope, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule
 	MissingOf(u user.Info, at authz.BindingScope, role authz.RoleRef) (missing []rbacv1.PolicyRule, found bool)
 	HoldsVerb(u user.Info, at authz.BindingScope, verb, resource, name string) bool
 	Held(u user.Info, at authz.BindingScope) []authz.Grant
-	// WorkspaceOf returns the workspace that a namespace is in, or "" for none.
-	WorkspaceOf(namespace string) string
 	// Leftovers reports whether namespaces, and whether bindings, have the label of a workspace, whether or not it exists.
 	Leftovers(workspace string) (namespaces, bindings bool)
+}
+
+// Memberships has where users are bound. rbac.Index is one.
+type Memberships interface {
+	// Memberships returns the namespaces and workspaces in which a user is bound, and whether the user is in the cluster.
+	Memberships(u user.Info) (p *authz.PartialList, cluster bool)
+	// WorkspaceOf returns the workspace that a namespace is in, or "" for none.
+	WorkspaceOf(namespace string) string
 }
 
 // Guard refuses writes that would grant more than their writer holds. It checks only what a write changes, so that a member may edit the
@@ -136,6 +144,8 @@ type escalationCheck struct {
 	guard    *Guard
 	ctx      context.Context //nolint:containedctx // it lives for one call
 	now, old object
+	// because begins each refusal; it may be empty.
+	because string
 	// ending is the check of the write as one that may end an administrator, nil for none.
 	ending *escalationCheck
 }
@@ -145,7 +155,7 @@ func (q *escalationCheck) updates() bool { return len(q.Old) > 0 }
 
 // refuse returns the refusal: 403, with the object and a reason.
 func (q *escalationCheck) refuse(why string) error {
-	return apierrors.NewForbidden(q.GVR.GroupResource(), q.Name, errors.New(why))
+	return apierrors.NewForbidden(q.GVR.GroupResource(), q.Name, errors.New(q.because+why))
 }
 
 // may reports whether the writer holds a verb on an iam resource by name, or everything there. At the system's scopes, a verb by name
@@ -170,12 +180,14 @@ func (q *escalationCheck) may(at authz.BindingScope, verb, resource, name string
 }
 
 // isSystem reports whether a scope is the workspace of the system, or a namespace that is in it or is the system's by its name.
-func (q *escalationCheck) isSystem(at authz.BindingScope) bool {
+func (q *escalationCheck) isSystem(at authz.BindingScope) bool { return isSystem(q.guard.Holdings, at) }
+
+func isSystem(of Memberships, at authz.BindingScope) bool {
 	switch at.Scope {
 	case request.Workspace:
 		return at.Workspace == tenantv1beta1.SystemWorkspace
 	case request.Namespace:
-		return tenantv1beta1.IsSystemNamespace(at.Namespace) || q.guard.Holdings.WorkspaceOf(at.Namespace) == tenantv1beta1.SystemWorkspace
+		return tenantv1beta1.IsSystemNamespace(at.Namespace) || of.WorkspaceOf(at.Namespace) == tenantv1beta1.SystemWorkspace
 	}
 	return false
 }
@@ -197,7 +209,7 @@ func (q *escalationCheck) grants(at authz.BindingScope, rules []rbacv1.PolicyRul
 	if len(missing) == 0 {
 		return nil
 	}
-	return q.mayEscalate(at, resource, lacks(q.By, at, missing))
+	return q.mayEscalate(at, resource, refusal.Lacks(q.By, at, missing))
 }
 
 // mayGive returns nil if the writer holds what a role grants at a scope, or may bind the role there. verbOnly means that holding it is not
@@ -220,7 +232,7 @@ func (q *escalationCheck) mayGive(at authz.BindingScope, role authz.RoleRef, ver
 		return q.refuse(fmt.Sprintf("giving a role to those whom Kubernetes itself names (system:...) needs the verb bind on %s %q", resource,
 			role.Name))
 	}
-	return q.refuse(fmt.Sprintf("%s; %s", lacks(q.By, at, missing), q.orNamed(at, "bind", fmt.Sprintf("%s %q", resource, role.Name))))
+	return q.refuse(fmt.Sprintf("%s; %s", refusal.Lacks(q.By, at, missing), q.orNamed(at, "bind", fmt.Sprintf("%s %q", resource, role.Name))))
 }
 
 // missingOf returns what the writer does not hold of the rights that a role grants at a scope, now or as soon as ks-controller-manager

@@ -198,7 +198,8 @@ func (c *chance) next(p *platform) write {
 		o := &object{Metadata: metav1.ObjectMeta{Name: c.One("g1", "g2", "g3"), Labels: inWorkspace(c.One("w1", "w2", ""))}}
 		return write{by, key{"groups", "", o.Metadata.Name}, o}
 	case 15:
-		o := &object{Metadata: metav1.ObjectMeta{Name: c.One("m1", "m2"), Labels: inWorkspace(c.One("w1", "w2", ""))}, Users: c.Some(2, "u1", "u2", "u3", "u4"),
+		o := &object{Metadata: metav1.ObjectMeta{Name: c.One("m1", "m2"), Labels: inWorkspace(c.One("w1", "w2", ""))},
+			Users:    c.Some(2, "u1", "u2", "u3", "u4", "u5"),
 			GroupRef: &iamv1beta1.GroupRef{Kind: "Group", Name: c.One("g1", "g2", "g3", "system:masters")}}
 		return write{by, key{"groupbindings", "", o.Metadata.Name}, o}
 	case 16:
@@ -206,7 +207,7 @@ func (c *chance) next(p *platform) write {
 		return write{by, k, o}
 	case 17:
 		name := c.workspace()
-		return write{by, key{"workspaces", "", name}, &object{Metadata: metav1.ObjectMeta{Name: name}, Spec: spec{Manager: c.One("u1", "u2", "u3", "")}}}
+		return write{by, key{"workspaces", "", name}, &object{Metadata: metav1.ObjectMeta{Name: name}, Spec: spec{Manager: c.One("u1", "u2", "u3", "u5", "")}}}
 	case 18:
 		o := &object{Metadata: metav1.ObjectMeta{Name: "s", Annotations: map[string]string{iamv1beta1.AnnotationRole: c.One("r1", "r2", "r3", "")}}}
 		return write{by, key{"serviceaccounts", "n1", "s"}, o}

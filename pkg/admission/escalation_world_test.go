@@ -201,7 +201,11 @@ func (p *platform) settle() {
 			p.bind(key{"globalrolebindings", "", "of-" + k.name}, o.Metadata.Annotations[iamv1beta1.AnnotationGlobalRole], "",
 				rbacv1.Subject{Kind: "User", Name: k.name})
 		case k.resource == "workspaces":
-			p.bind(key{"workspacerolebindings", "", "of-" + k.name}, k.name+"-admin", k.name, rbacv1.Subject{Kind: "User", Name: o.Spec.Manager})
+			manager := o.Spec.Manager
+			if p.objects[key{"users", "", manager}] == nil {
+				manager = ""
+			}
+			p.bind(key{"workspacerolebindings", "", "of-" + k.name}, k.name+"-admin", k.name, rbacv1.Subject{Kind: "User", Name: manager})
 		case k.resource == "serviceaccounts":
 			p.bind(key{"rolebindings", k.namespace, "of-" + k.name}, o.Metadata.Annotations[iamv1beta1.AnnotationRole], "",
 				rbacv1.Subject{Kind: "ServiceAccount", Namespace: k.namespace, Name: k.name})

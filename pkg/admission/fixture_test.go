@@ -52,6 +52,21 @@ func (w *world) HoldsVerb(u user.Info, p authz.BindingScope, verb, resource, nam
 	return slices.Contains(w.holds[at(u, p)], "*") || w.verbs[at(u, p)+" "+verb+" "+resource+"/"+name]
 }
 
+// Memberships finds the scopes in the keys of bound.
+func (w *world) Memberships(u user.Info) (*authz.PartialList, bool) {
+	var namespaces, workspaces []string
+	for key := range w.bound {
+		for _, name := range append([]string{u.GetName()}, prefixed(u.GetGroups())...) {
+			if in, ok := strings.CutPrefix(key, name+`@in the namespace "`); ok {
+				namespaces = append(namespaces, strings.TrimSuffix(in, `"`))
+			} else if in, ok := strings.CutPrefix(key, name+`@in the workspace "`); ok {
+				workspaces = append(workspaces, strings.TrimSuffix(in, `"`))
+			}
+		}
+	}
+	return authz.NewPartialList(namespaces, workspaces), false
+}
+
 func (w *world) WorkspaceOf(namespace string) string { return w.in[namespace] }
 
 func (w *world) Leftovers(workspace string) (namespaces, bindings bool) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"kapis.dev/ks-apiserver/pkg/admission/refusal"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
@@ -52,7 +53,7 @@ func (q *escalationCheck) group() error {
 	switch {
 	case known || len(q.guard.Known.grantsOf(q.Name)) > 0:
 		return q.mayBindGroup(q.Name, "bindings name a group of this name already, which may be an identity provider's: take another name")
-	case q.guard.Known.hasMembers(q.Name):
+	case q.guard.Known != nil && q.guard.Known.refs.HasMembers(q.Name):
 		return q.mayBindGroup(q.Name, "groupbindings of a former group of this name are there, and their users would be in this one: take"+
 			" another name, or try again when those are deleted")
 	}
@@ -109,7 +110,7 @@ func (q *escalationCheck) mayJoin(group string) error {
 			return q.mayBindGroup(group, fmt.Sprintf("the group is bound to the %s %q, which is not there", rolesOf(g.role.Scope), g.role.Name))
 		case len(missing) > 0:
 			return q.mayBindGroup(group, fmt.Sprintf("the group has the %s %q: %s", rolesOf(g.role.Scope), g.role.Name,
-				lacks(q.By, g.scope, missing)))
+				refusal.Lacks(q.By, g.scope, missing)))
 		}
 	}
 	return nil

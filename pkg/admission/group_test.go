@@ -97,3 +97,60 @@ func TestNobodyJoinsAGroupThatIsBeingDeleted(t *testing.T) { // S69
 	feed(g.Known, "groups", "", "dev", `{"metadata":{"labels":{"kubesphere.io/workspace":"w"}}}`)
 	joins("").check(t, g)
 }
+
+// S6: a user who does not exist gets what GroupBindings and workspaces give the name as soon as somebody makes it. The writer holds that, as if it was
+// given then.
+func TestS6WhoMakesAUserGivesWhatWaitsForTheName(t *testing.T) {
+	w, g := newWorld(t)
+	w.holds["clerk@on the platform"] = []string{"a"}
+	w.holds["keeper@on the platform"] = []string{"workspacetemplates"}
+	w.verbs[`clerk@in the workspace "w" bind workspaceroles/w-admin`] = true
+	feed(g.Known, "groupbindings", "", "one", `{"groupRef":{"name":"ops"},"users":["carol","carol"]}`)
+	feed(g.Known, "groupbindings", "", "two", `{"groupRef":{"name":"dev"},"users":["dave","erin"]}`)
+	feed(g.Known, "groupbindings", "", "three", `{"groupRef":{"name":"open"},"users":["erin"]}`)
+	feed(g.Known, "groupbindings", "", "four", `{"groupRef":{"name":"system:masters"},"users":["frank"]}`)
+	feed(g.Known, "groupbindings", "", "five", `{"groupRef":{"name":"later"},"users":["grace"]}`)
+	feed(g.Known, "workspaces", "", "w", `{"spec":{"manager":"mary"}}`)
+	feed(g.Known, "workspacetemplates", "", "w", `{"spec":{"template":{"spec":{"manager":"tom"}}}}`)
+	feed(g.Known, "workspaces", "", "bare", `{"spec":{"manager":"bart"}}`)
+	feed(g.Known, "workspaces", "", "system-workspace", `{"spec":{"manager":"sue"}}`)
+	w.roles[authz.RoleRef{Scope: request.Workspace, Name: "system-workspace-admin"}] = "c"
+	made := func(by, name, refused string) write {
+		return write{by: by, resource: "users", name: name, now: `{"spec":{"password":"x"}}`, refused: refused}
+	}
+	all(t, g, map[string]write{
+		"OfAGroupWithMore":             made("", "carol", `group "ops" names this user: take another name; putting users in the group "ops"`),
+		"OfAGroupWithWhatHeHolds":      made("", "dave", ""),
+		"OfAGroupThatHeMayBind":        made("", "erin", ""),
+		"OfAGroupThatNobodyIsPutIn":    made("", "frank", ""),
+		"OfAGroupThatIsNotThere":       made("", "grace", "needs the verb bind on groups"),
+		"ByWhoHoldsEverything":         made("root", "carol", ""),
+		"ByTheHub":                     {by: "kapis:hub", resource: "users", name: "carol", now: `{"spec":{"email":"a@example.com"}}`},
+		"ByTheHubToLogIn":              made("kapis:hub", "carol", "names this user"),
+		"OfAManager":                   made("", "mary", `the workspace "w" names this user as its manager: take another name; `),
+		"OfAManagerByTheTemplate":      made("", "tom", `the workspace "w" names this user as its manager`),
+		"OfAManagerByWhoBindsTheRole":  made("clerk", "mary", ""),
+		"OfAManagerByWhoRunsThem":      made("keeper", "mary", ""),
+		"OfAManagerWhoseRoleIsMissing": made("", "bart", `the workspace "bare" names this user`),
+		"OfTheSystemsManager":          made("keeper", "sue", `the workspace "system-workspace" names this user`),
+		"OfANameThatIsNobodys":         made("", "zoe", ""),
+		"OfAUserWhoIsThere":            {resource: "users", name: "carol", old: `{"spec":{"password":"x"}}`, now: `{"spec":{"password":"y"}}`},
+	})
+	for name, want := range map[string]bool{"carol": true, "mary": true, "tom": true, "zoe": false, "": false} {
+		if g.Known.Named(name) != want {
+			t.Errorf("whether %q is named: %v", name, !want)
+		}
+	}
+	feed(g.Known, "groupbindings", "", "one", `{"groupRef":{"name":"ops"},"users":["eve"]}`)
+	feed(g.Known, "workspaces", "", "w", `{"spec":{}}`)
+	all(t, g, map[string]write{"WhoWasTakenOutOfTheGroup": made("", "carol", ""), "WhoManagesItNoLonger": made("", "mary", "")})
+	for gvr, sink := range g.Known.Sinks() {
+		if gvr.Resource == "groupbindings" {
+			sink.Delete("", "one")
+			made("", "eve", "").check(t, g)
+		}
+	}
+	if g.Known.Named("eve") || g.Known.Named("carol") || g.Known.Named("mary") {
+		t.Error("what is gone still names its users")
+	}
+}

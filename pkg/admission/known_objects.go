@@ -3,6 +3,7 @@ package admission
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"unique"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 
+	"kapis.dev/ks-apiserver/pkg/admission/reference"
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
@@ -29,12 +31,10 @@ type Cache struct {
 	leaving   map[string]bool   // the groups that are being deleted
 	grants    map[string][]grant
 	bound     map[bindingKey][]string // the groups that a binding names; those that name none are not in it
-	members   map[string]string       // the groups that GroupBindings name, by the name of the binding
-	joined    map[string]int          // how many GroupBindings name a group
 	public    map[string]bool         // the clusters that every workspace may be placed in
 	kept      keeping
 	admins    map[string][]string // the users who administer the platform, by the name of the binding
-	tenants   map[tenantKey]bool  // the existing workspaces, and templates of workspaces
+	refs      *reference.Index    // the GroupBindings, the workspaces and their templates
 }
 
 type template struct {
@@ -60,21 +60,17 @@ func NewCache() *Cache {
 	return &Cache{
 		templates: map[string]template{}, groups: map[string]string{}, grants: map[string][]grant{}, bound: map[bindingKey][]string{},
 		kept:    keeping{map[authz.RoleRef]unique.Handle[string]{}, map[string]pattern{}},
-		members: map[string]string{}, joined: map[string]int{}, leaving: map[string]bool{},
-		public: map[string]bool{}, admins: map[string][]string{}, tenants: map[tenantKey]bool{},
+		leaving: map[string]bool{}, public: map[string]bool{}, admins: map[string][]string{}, refs: reference.NewIndex(),
 	}
 }
 
 // Sinks returns, for each kind that the cache has, the sink that feeds it.
 func (k *Cache) Sinks() map[schema.GroupVersionResource]store.Sink {
 	iam := iamv1beta1.SchemeGroupVersion
-	return map[schema.GroupVersionResource]store.Sink{
+	all := map[schema.GroupVersionResource]store.Sink{
 		iam.WithResource("roletemplates"):         templateSink{k},
 		iam.WithResource("groups"):                groupSink{k},
-		iam.WithResource("groupbindings"):         memberSink{k},
 		clustersKind:                              clusterSink{k},
-		workspacesKind:                            tenantSink{k, workspacesKind.Resource},
-		templatesKind:                             tenantSink{k, templatesKind.Resource},
 		iam.WithResource("globalrolebindings"):    bindingSink{k, request.Global},
 		iam.WithResource("workspacerolebindings"): bindingSink{k, request.Workspace},
 		iam.WithResource("clusterrolebindings"):   bindingSink{k, request.Cluster},
@@ -85,7 +81,12 @@ func (k *Cache) Sinks() map[schema.GroupVersionResource]store.Sink {
 		iam.WithResource("roles"):                 roleSink{k, request.Namespace},
 		iam.WithResource("builtinroles"):          patternSink{k},
 	}
+	maps.Copy(all, k.refs.Sinks())
+	return all
 }
+
+// Named reports whether a GroupBinding or a workspace names a user, existing or not.
+func (k *Cache) Named(user string) bool { return k.refs.Names(user) }
 
 var errNoTemplates = errors.New("the templates that the role takes rules from are not known here")
 
@@ -211,49 +212,6 @@ func (k *Cache) isLeaving(group string) bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.leaving[group]
-}
-
-// hasMembers reports whether a GroupBinding names a group.
-func (k *Cache) hasMembers(group string) bool {
-	if k == nil {
-		return false
-	}
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	return k.joined[group] > 0
-}
-
-type memberSink struct{ *Cache }
-
-// Set stores which group a GroupBinding names.
-func (s memberSink) Set(o *store.Object) {
-	group := read(o).GroupRef.Name
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.leave(o.Name)
-	if group != "" {
-		s.members[o.Name] = group
-		s.joined[group]++
-	}
-}
-
-// Delete removes a GroupBinding.
-func (s memberSink) Delete(_, name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.leave(name)
-}
-
-// leave removes a GroupBinding. The caller holds the lock.
-func (s memberSink) leave(binding string) {
-	group, ok := s.members[binding]
-	if !ok {
-		return
-	}
-	delete(s.members, binding)
-	if s.joined[group]--; s.joined[group] == 0 {
-		delete(s.joined, group)
-	}
 }
 
 // isPublic reports whether every workspace may be placed in a cluster.

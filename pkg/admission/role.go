@@ -9,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"kapis.dev/ks-apiserver/pkg/admission/refusal"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -49,7 +50,22 @@ func (q *escalationCheck) role(scope request.Scope) error {
 		rego != q.old.Metadata.Annotations[iamv1beta1.AnnotationRegoOverride] {
 		rules = everything()
 	}
+	if q.updates() && remade(&q.now, &q.old) {
+		again := q.guard.Known.patternRules(authz.RoleRef{Scope: scope, Namespace: q.Namespace, Name: q.Name}, at)
+		rules = slices.Concat(rules, added(again, q.old.Rules))
+	}
 	return q.grants(at, rules, rolesOf(scope))
+}
+
+// remade reports whether a change of a role has a BuiltinRole write its rules again: the note of which one made it is another, or the role
+// takes less of templates. Rules that were taken from it come back then.
+func remade(now, old *object) bool {
+	if now.Metadata.Annotations[iamv1beta1.AnnotationPattern] != old.Metadata.Annotations[iamv1beta1.AnnotationPattern] {
+		return true
+	}
+	has, had := now.Templates, old.Templates
+	return had != nil && (has == nil || !equality.Semantic.DeepEqual(has.RoleSelector, had.RoleSelector) ||
+		len(addedNames(had.TemplateNames, has.TemplateNames)) > 0)
 }
 
 // templates returns the rules of the templates of a scope that a role takes. No one can hold yet what it takes of templates that are
@@ -74,7 +90,8 @@ func (q *escalationCheck) templates(at authz.BindingScope, scope request.Scope, 
 		}
 	}
 	if unknown := q.guard.Known.unknownTemplates(scope, addedNames(now.TemplateNames, before.TemplateNames)); len(unknown) > 0 {
-		why := "there are no role templates of the scope " + scope.Label() + " with these names, or they are not known yet: " + few(unknown)
+		why := "there are no role templates of the scope " + scope.Label() + " with these names, or they are not known yet: " +
+			refusal.Few(unknown)
 		if err := q.mayEscalate(at, resource, why); err != nil {
 			return nil, err
 		}

@@ -130,3 +130,45 @@ func TestS6AServiceAccountNeedsEverythingAtTheSystemsPlaces(t *testing.T) {
 		t.Errorf("asked %q", asked)
 	}
 }
+
+// S6: a user who manages users can't become a member of the system's scopes, whose Secrets are the platform's keys.
+func TestS6WhoManagesUsersIsBelowTheMembersOfTheSystem(t *testing.T) {
+	w, g := newWorld(t)
+	w.holds["clerk@on the platform"] = []string{"a", "b"}
+	for name, place := range map[string]authz.BindingScope{
+		"zoe": {Scope: request.Workspace, Workspace: "system-workspace"}, "yan": {Scope: request.Namespace, Namespace: "kubesphere-system"},
+		"lee": {Scope: request.Namespace, Namespace: "operator"}, "mia": {Scope: request.Namespace, Namespace: "n"},
+		"kim": {Scope: request.Workspace, Workspace: "w"}, "g:crew": {Scope: request.Namespace, Namespace: "kube-system"},
+	} {
+		role := authz.RoleRef{Scope: place.Scope, Namespace: place.Namespace, Name: "boss"}
+		w.roles[role], w.bound[name+"@"+place.String()] = "ac", []authz.RoleRef{role}
+		w.holds["peer@"+place.String()] = []string{"a", "c"}
+		w.verbs["clerk@"+place.String()+" bind "+rolesOf(place.Scope)+"/boss"] = true
+	}
+	const old, now = `{"spec":{"password":"x"}}`, `{"spec":{"password":"y"}}`
+	grouped := func(user string) string { return strings.Replace(user, `"spec":{`, `"spec":{"groups":["crew"],`, 1) }
+	set := func(by, name, refused string) write {
+		return write{by: by, resource: "users", name: name, old: old, now: now, refused: refused}
+	}
+	all(t, g, map[string]write{
+		"OfItsWorkspace":             set("clerk", "zoe", "is no way to it there"),
+		"OfItsNamespace":             set("clerk", "yan", "is no way to it there"),
+		"OfANamespaceInItsWorkspace": set("clerk", "lee", "is no way to it there"),
+		"OfAnotherNamespace":         set("clerk", "mia", ""),
+		"OfAnotherWorkspace":         set("clerk", "kim", ""),
+		"OfNone":                     set("clerk", "bea", ""),
+		"ByOneOfThem":                set("peer", "zoe", ""),
+		"OfThemselves":               set("zoe", "zoe", ""),
+		"ByAGroup":                   {by: "clerk", resource: "users", name: "bea", old: grouped(old), now: grouped(now), refused: "is no way to it there"},
+		"TheAddress": {by: "clerk", resource: "users", name: "yan", old: `{"spec":{"email":"a@x.com"}}`, now: `{"spec":{"email":"b@x.com"}}`,
+			refused: "get c"},
+		"ANewOneOfTheName": {by: "clerk", resource: "users", name: "yan", now: now, refused: "get c"},
+		"TheHub":           {by: "kapis:hub", resource: "users", name: "yan", now: `{"spec":{"email":"a@x.com"}}`},
+	})
+	if err := end(t, g, "clerk", "users", "", `{"metadata":{"name":"yan"}}`); err == nil {
+		t.Error("the deletion is let pass")
+	}
+	if err := end(t, g, "kapis:hub", "users", "", `{"metadata":{"name":"yan"}}`); err != nil {
+		t.Errorf("the hub can't delete whom it made: %v", err)
+	}
+}

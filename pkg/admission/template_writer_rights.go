@@ -69,7 +69,7 @@ func (h held) Exists(_ context.Context, gvr schema.GroupVersionResource, name st
 	if h.guard.Known == nil {
 		return false, errors.New("see whether there is a workspace of the name: workspaces are not known here")
 	}
-	return h.guard.Known.exists(gvr, name), nil
+	return h.guard.Known.refs.Exists(gvr.Resource, name), nil
 }
 
 // Leftovers implements WriterRights.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -31,7 +32,7 @@ func (q *escalationCheck) user() error {
 			return err
 		}
 	}
-	if q.updates() && (q.By.GetName() == q.Name || !q.takesOver()) {
+	if q.updates() && (q.By.GetName() == q.Name || !takesOver(&q.old, &q.now)) {
 		return nil
 	}
 	if before != "" { // ks-controller-manager writes it, to show the role that is bound
@@ -40,6 +41,9 @@ func (q *escalationCheck) user() error {
 		}
 	}
 	if !q.isOfHub() {
+		if err := q.inherits(); err != nil {
+			return err
+		}
 		if err := q.outranks(); err != nil {
 			return err
 		}
@@ -89,12 +93,32 @@ func (q *escalationCheck) unnamed(groups []string) error {
 		" user who has the verb bind on users")
 }
 
-// outranks returns nil if the writer holds what is bound to the user's name, and to the user's groups, on the platform and in the
-// cluster: a writer who creates a user, or sets the password, can become that user. Rights in workspaces and namespaces do not count,
-// because the right to manage users is above those of members.
+// SystemScopes returns the workspace and the namespaces of the system in which a user is bound. Who is a member there reaches the keys of
+// the platform.
+func SystemScopes(of Memberships, u user.Info) (out []authz.BindingScope) {
+	in, _ := of.Memberships(u)
+	if in == nil {
+		return nil
+	}
+	for _, name := range in.Workspaces {
+		out = append(out, authz.BindingScope{Scope: request.Workspace, Workspace: name})
+	}
+	for _, name := range in.Namespaces {
+		out = append(out, authz.BindingScope{Scope: request.Namespace, Namespace: name})
+	}
+	return slices.DeleteFunc(out, func(at authz.BindingScope) bool { return !isSystem(of, at) })
+}
+
+// outranks returns nil if the writer holds what is bound to the user's name, and to the user's groups, on the platform, in the cluster and
+// at the system's scopes: a writer who creates a user, or sets the password, can become that user. Rights in other workspaces and
+// namespaces do not count, because the right to manage users is above those of members.
 func (q *escalationCheck) outranks() error {
 	u := &user.DefaultInfo{Name: q.Name, Groups: append([]string{user.AllAuthenticated}, q.old.Spec.Groups...)}
-	for _, at := range []authz.BindingScope{{}, {Scope: request.Cluster}} {
+	scopes := []authz.BindingScope{{}, {Scope: request.Cluster}}
+	if !q.isOfHub() { // which names any user in its requests, and deletes those who are gone
+		scopes = append(scopes, SystemScopes(q.guard.Holdings, u)...)
+	}
+	for _, at := range scopes {
 		own := map[authz.RoleRef]bool{}
 		for _, g := range q.guard.Holdings.Held(q.By, at) {
 			own[g.Role] = true // by the same role, whatever its condition
@@ -115,6 +139,32 @@ func (q *escalationCheck) outranks() error {
 	return nil
 }
 
+// inherits returns nil if the writer may give a new user what ks-controller-manager gives the user of that name: groups whose
+// GroupBindings name it, and workspaces of which it is the manager.
+func (q *escalationCheck) inherits() error {
+	if q.updates() || q.guard.Known == nil {
+		return nil
+	}
+	groups, workspaces := q.guard.Known.refs.Of(q.Name)
+	by := *q
+	for _, group := range groups {
+		if isReserved(group) {
+			continue // nobody is put in it
+		}
+		by.because = fmt.Sprintf("a groupbinding of the group %.100q names this user: take another name; ", group)
+		if err := by.mayJoin(group); err != nil {
+			return err
+		}
+	}
+	for _, workspace := range workspaces {
+		by.because = fmt.Sprintf("the workspace %.100q names this user as its manager: take another name; ", workspace)
+		if err := by.mayManage(workspace, workspacesKind.Resource, templatesKind.Resource); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // isOfHub reports whether the hub of the fleet writes a user who has nothing to log in with here: whom the hub names in its requests has
 // what is bound here to the name, known or not.
 func (q *escalationCheck) isOfHub() bool {
@@ -122,10 +172,10 @@ func (q *escalationCheck) isOfHub() bool {
 		len(links(&q.now)) == 0 && len(links(&q.old)) == 0
 }
 
-// takesOver reports whether a write changes what a user logs in with, or whether the user may log in.
-func (q *escalationCheck) takesOver() bool {
-	return q.now.Spec.Password != q.old.Spec.Password || q.now.Spec.Email != q.old.Spec.Email || q.now.Status.State != q.old.Status.State ||
-		!maps.Equal(links(&q.now), links(&q.old))
+// takesOver reports whether a change of a user changes what the user logs in with, or whether the user may log in.
+func takesOver(old, now *object) bool {
+	return now.Spec.Password != old.Spec.Password || now.Spec.Email != old.Spec.Email || now.Status.State != old.Status.State ||
+		!maps.Equal(links(now), links(old))
 }
 
 // links returns the identities that a user is linked to.

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"maps"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -11,7 +12,6 @@ import (
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
-	"kapis.dev/ks-apiserver/pkg/store"
 )
 
 var (
@@ -129,36 +129,13 @@ func (q *escalationCheck) existing() error {
 				"the annotation %s says which template decides over it: it is set by those who may delete any of the workspaces", uid)
 		}
 	}
+	if !maps.Equal(before.Labels, after.Labels) {
+		if ok, err := rights.May(q.ctx, "delete", workspacesKind); err != nil || !ok {
+			return deniedOf(workspacesKind, q.Name, err,
+				"metadata.labels choose the roles that it gets: they are set by those who may delete any of the workspaces")
+		}
+	}
 	return checkEnd(q.ctx, rights, workspacesKind, q.Name, &before.ObjectMeta, &after.ObjectMeta)
-}
-
-// exists reports whether there is a workspace or a template of a name.
-func (k *Cache) exists(gvr schema.GroupVersionResource, name string) bool {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	return k.tenants[tenantKey{gvr.Resource, name}]
-}
-
-// tenantKey is a workspace or a template of one.
-type tenantKey struct{ resource, name string }
-
-type tenantSink struct {
-	*Cache
-	resource string
-}
-
-// Set records that a workspace, or a template, exists.
-func (s tenantSink) Set(o *store.Object) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tenants[tenantKey{s.resource, o.Name}] = true
-}
-
-// Delete removes it.
-func (s tenantSink) Delete(_, name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.tenants, tenantKey{s.resource, name})
 }
 
 // workspace checks who becomes the manager of an existing workspace, which gives them its role <workspace>-admin. A new workspace gives
@@ -172,19 +149,30 @@ func (q *escalationCheck) workspace() error {
 	if manager == "" || manager == q.old.manager() {
 		return nil
 	}
-	at := authz.BindingScope{Scope: request.Workspace, Workspace: q.Name}
-	admin := authz.RoleRef{Scope: request.Workspace, Name: q.Name + "-admin"}
-	if q.isSystem(at) {
-		return q.mayGive(at, admin, false)
-	}
-	if _, found := q.guard.Holdings.MissingOf(q.By, at, admin); !q.updates() && !found {
+	at, admin := managerRole(q.Name)
+	if _, found := q.guard.Holdings.MissingOf(q.By, at, admin); !q.updates() && !found && !q.isSystem(at) {
 		return nil
 	}
-	manage := []rbacv1.PolicyRule{{
-		Verbs: []string{"create", "update", "delete"}, APIGroups: []string{tenantv1beta1.GroupName}, Resources: []string{q.GVR.Resource},
-	}}
-	if len(q.guard.Holdings.Missing(q.By, authz.BindingScope{}, manage)) == 0 {
-		return nil
+	return q.mayManage(q.Name, q.GVR.Resource)
+}
+
+// managerRole returns the role of a workspace's manager, and where it counts.
+func managerRole(workspace string) (authz.BindingScope, authz.RoleRef) {
+	return authz.BindingScope{Scope: request.Workspace, Workspace: workspace},
+		authz.RoleRef{Scope: request.Workspace, Name: workspace + "-admin"}
+}
+
+// mayManage returns nil if the writer may give a workspace to a manager: one who may write all objects of a kind that names the manager
+// may, except in that of the system.
+func (q *escalationCheck) mayManage(workspace string, kinds ...string) error {
+	at, admin := managerRole(workspace)
+	for _, kind := range kinds {
+		manage := []rbacv1.PolicyRule{{
+			Verbs: []string{"create", "update", "delete"}, APIGroups: []string{tenantv1beta1.GroupName}, Resources: []string{kind},
+		}}
+		if !q.isSystem(at) && len(q.guard.Holdings.Missing(q.By, authz.BindingScope{}, manage)) == 0 {
+			return nil
+		}
 	}
 	return q.mayGive(at, admin, false)
 }

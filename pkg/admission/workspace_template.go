@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
@@ -23,7 +24,8 @@ var (
 //	a creation over an existing object of the name    to update and delete that
 //	owners, finalizers, what becomes of namespaces    to delete any workspace template; the last, to delete this one
 //	any change                                        to update or delete the template: others may only patch all of them
-//	protection, overrides, labels of the workspaces   to delete any workspace template
+//	labels of the workspaces                          to delete any workspace template
+//	a change of protection or overrides               the same
 //	a placement                                       on creation, a right to each cluster; a change also needs to update any template
 func CheckTemplate(ctx context.Context, rights WriterRights, old, next *tenantv1beta1.WorkspaceTemplate) error {
 	before := &tenantv1beta1.WorkspaceTemplate{}
@@ -32,10 +34,10 @@ func CheckTemplate(ctx context.Context, rights WriterRights, old, next *tenantv1
 		if ok, err := edits(ctx, rights, next.Name); err != nil || !ok {
 			return denied(next.Name, err, "the template of a workspace is changed by those who may update it, on the platform or in the workspace")
 		}
-		if what := restricted(before, next); what != "" {
-			if ok, err := rights.May(ctx, "delete", templatesKind); err != nil || !ok {
-				return denied(next.Name, err, "%s is set by those who may delete any workspace template", what)
-			}
+	}
+	if what := restricted(before, next); what != "" && (old != nil || what == ofWorkspaces) {
+		if ok, err := rights.May(ctx, "delete", templatesKind); err != nil || !ok {
+			return denied(next.Name, err, "%s is set by those who may delete any workspace template", what)
 		}
 	}
 	if old == nil {
@@ -58,16 +60,19 @@ func edits(ctx context.Context, rights WriterRights, workspace string) (bool, er
 	return rights.MayIn(ctx, "delete", templatesKind, workspace)
 }
 
+// ofWorkspaces names what chooses the roles of the workspaces to be made, and when these go.
+const ofWorkspaces = "spec.template.metadata, but for its annotations,"
+
 // restricted names a change that not every writer of the template may make; empty for none.
 func restricted(before, after *tenantv1beta1.WorkspaceTemplate) string {
 	const label = tenantv1beta1.LabelProtectedResource
 	was, is := &before.Spec.Template.ObjectMeta, &after.Spec.Template.ObjectMeta
 	switch {
-	case before.Labels[label] != after.Labels[label]:
-		return "the label " + label
 	case !equality.Semantic.DeepEqual(was.Labels, is.Labels), !slices.Equal(was.Finalizers, is.Finalizers),
 		!equality.Semantic.DeepEqual(was.OwnerReferences, is.OwnerReferences):
-		return "spec.template.metadata, but for its annotations,"
+		return ofWorkspaces
+	case before.Labels[label] != after.Labels[label]:
+		return "the label " + label
 	case !equality.Semantic.DeepEqual(before.Spec.Overrides, after.Spec.Overrides):
 		return "spec.overrides"
 	}
@@ -79,6 +84,10 @@ func checkPlacement(ctx context.Context, rights WriterRights, exists bool, name 
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
 	}
+	selects := !equality.Semantic.DeepEqual(before.ClusterSelector, after.ClusterSelector)
+	if _, err := metav1.LabelSelectorAsSelector(after.ClusterSelector); err != nil && selects { // one that was stored before stays
+		return apierrors.NewBadRequest(fmt.Sprintf("spec.placement.clusterSelector can't be read: %v", err))
+	}
 	if exists {
 		if ok, err := rights.May(ctx, "update", templatesKind); err != nil || !ok {
 			return denied(name, err, "spec.placement is changed by those who may update any workspace template")
@@ -87,7 +96,7 @@ func checkPlacement(ctx context.Context, rights WriterRights, exists bool, name 
 	if all, err := rights.May(ctx, "delete", clustersKind); err != nil || all {
 		return err
 	}
-	if !equality.Semantic.DeepEqual(before.ClusterSelector, after.ClusterSelector) {
+	if selects {
 		return denied(name, nil, "spec.placement.clusterSelector, which finds clusters whatever their visibility, is set by those who may"+
 			" delete clusters")
 	}

@@ -110,7 +110,7 @@ func TestS65ACreationOverAWorkspaceIsItsUpdateAndItsDeletion(t *testing.T) {
 		"S69ReleasesOfOneThatIsGone":     {resource: "workspacetemplates", name: "store", now: `{}`, refused: "there are applicationreleases"},
 		"S69ReleasesByAWorkspaceToo":     {resource: "workspaces", name: "store", now: `{}`, refused: "there are applicationreleases"},
 		"S69ReleasesByWhoRunsTemplates":  {by: "keeper", resource: "workspacetemplates", name: "store", now: `{}`},
-		"S69NamespacesOfOneThatIsThere":  {resource: "workspaces", name: "v", old: `{}`, now: `{"metadata":{"labels":{"a":"b"}}}`},
+		"S69NamespacesOfOneThatIsThere":  {resource: "workspaces", name: "v", old: `{}`, now: `{"metadata":{"annotations":{"a":"b"}}}`},
 		"S69AnotherNameIsNotTheSameName": {resource: "workspacetemplates", name: "los", now: `{}`},
 	})
 	for _, resource := range []string{"workspaces", "workspacetemplates"} {
@@ -127,4 +127,27 @@ func TestS65ACreationOverAWorkspaceIsItsUpdateAndItsDeletion(t *testing.T) {
 		!strings.Contains(err.Error(), "not known here") {
 		t.Errorf("where workspaces are not known: %v", err)
 	}
+}
+
+// S6: BuiltinRoles select workspaces by their labels, so a user who writes these chooses which roles the workspace gets, and gets its own by them.
+func TestS6LabelsOfAWorkspaceAreForThoseWhoRunThem(t *testing.T) {
+	w, g := newWorld(t)
+	w.holds["keeper@on the platform"] = []string{"workspaces", "workspacetemplates"}
+	const labelled, another = `{"metadata":{"labels":{"tier":"gold"}}}`, `{"metadata":{"labels":{"tier":"silver"}}}`
+	template := func(metadata string) string { return `{"spec":{"template":{"metadata":` + metadata + `}}}` }
+	const labels, none = `{"labels":{"tier":"gold"}}`, `{"annotations":{"kubesphere.io/creator":"ann"}}`
+	all(t, g, map[string]write{
+		"Added":               {resource: "workspaces", name: "v", old: `{}`, now: labelled, refused: "choose the roles"},
+		"Changed":             {resource: "workspaces", name: "v", old: another, now: labelled, refused: "choose the roles"},
+		"TakenAway":           {resource: "workspaces", name: "v", old: labelled, now: `{}`, refused: "choose the roles"},
+		"Left":                {resource: "workspaces", name: "v", old: labelled, now: labelled},
+		"OfANewOne":           {resource: "workspaces", name: "new", now: labelled, refused: "choose the roles"},
+		"ByWhoRunsThem":       {by: "keeper", resource: "workspaces", name: "v", old: `{}`, now: labelled},
+		"OfANewTemplate":      {resource: "workspacetemplates", name: "new", now: template(labels), refused: "delete any workspace template"},
+		"ByWhoRunsTemplates":  {by: "keeper", resource: "workspacetemplates", name: "new", now: template(labels)},
+		"AsTheConsoleMakesIt": {resource: "workspacetemplates", name: "new", now: template(none)},
+		"OfTheTemplateItself": {resource: "workspacetemplates", name: "new", now: labelled},
+		"WithProtectionToo": {resource: "workspacetemplates", name: "new", refused: "delete any workspace template",
+			now: `{"metadata":{"labels":{"kubesphere.io/protected-resource":"true"}},` + template(labels)[1:]},
+	})
 }

@@ -261,7 +261,8 @@ func (p *components) makeProviders(context.Context) error {
 	native := &account.NativeNames{Client: p.client.RbacV1(), Now: time.Now}
 	p.guard.Named, p.guard.NamedGroup, p.guard.Active = native.Has, native.HasGroup, p.isActive
 	p.people = account.New(account.Options{
-		API: api, Users: p.users, Named: p.rbac.Named, NamedNatively: native.Has,
+		API: api, Users: p.users, NamedNatively: native.Has, Provider: p.directory.Entry,
+		Named:        func(name string) bool { return p.rbac.Named(name) || p.guard.Known.Named(name) },
 		Reservations: &session.RegistrationLock{API: p.sessions.API, Now: time.Now},
 		Synced:       func() bool { return p.identityKnown() == nil && p.rolesKnown() == nil },
 	})

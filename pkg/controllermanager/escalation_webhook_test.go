@@ -41,6 +41,8 @@ func (n *nobodyHolds) MissingOf(user.Info, authz.BindingScope, authz.RoleRef) ([
 
 func (n *nobodyHolds) Held(user.Info, authz.BindingScope) []authz.Grant { return nil }
 
+func (n *nobodyHolds) Memberships(user.Info) (*authz.PartialList, bool) { return nil, false }
+
 func (n *nobodyHolds) WorkspaceOf(string) string { return "" }
 
 func (n *nobodyHolds) Leftovers(string) (bool, bool) { return false, false }

@@ -149,7 +149,7 @@ func (h *webhooks) handlers(mgr manager.Manager) map[string]webhook.Handler {
 	}}
 	return map[string]webhook.Handler{
 		pathGuard:         guard,
-		pathUserDefaults:  user.NewDefaulter(time.Now),
+		pathUserDefaults:  user.NewDefaulter(time.Now, guard),
 		pathUser:          &user.Validator{Users: cached},
 		pathConfigDefault: &configsecret.Defaulter{Random: rand.Reader},
 		pathConfig:        &configsecret.Validator{Secrets: live},

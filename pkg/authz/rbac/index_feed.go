@@ -45,6 +45,8 @@ type object struct {
 	Metadata struct {
 		Labels      map[string]string `json:"labels"`
 		Annotations map[string]string `json:"annotations"`
+		// DeletionTimestamp is nil for an object that is not being deleted.
+		DeletionTimestamp *string `json:"deletionTimestamp"`
 	} `json:"metadata"`
 	Rules    stdjson.RawMessage `json:"rules"` // read by readRules
 	RoleRef  rbacv1.RoleRef     `json:"roleRef"`
@@ -154,7 +156,10 @@ func (s *bindingSink) binding(key bindingKey, raw []byte) (*binding, error) {
 			v.RoleRef.Kind, v.RoleRef.APIGroup, s.scope.RoleKind(), iamv1beta1.GroupName)
 	}
 	name := v.RoleRef.Name
-	b := &binding{key: key, roleKey: roleKey{s.scope, key.namespace, name}, subjects: subjectsOf(v.Subjects)}
+	b := &binding{key: key, roleKey: roleKey{s.scope, key.namespace, name}}
+	if v.Metadata.DeletionTimestamp == nil { // a finalizer, which its subject may have written, is no way to keep a right that is taken away
+		b.subjects = subjectsOf(v.Subjects)
+	}
 	switch s.scope {
 	case request.Namespace:
 		b.scopeName = key.namespace

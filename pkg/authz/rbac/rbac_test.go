@@ -153,6 +153,14 @@ func TestChangeHoldsForTheNextDecision(t *testing.T) {
 		{"NamespaceIsDeleted", func(w *world) { w.sink("namespaces").Delete("", "n1") }, person("alice"), pods, false},
 		{"NamespaceBecomesUnreadable", func(w *world) { w.sink("namespaces").Set(&store.Object{Name: "n1", Raw: []byte(`{`)}) }, person("alice"), pods, false},
 		{"NamespaceMovesIn", func(w *world) { w.namespace("n2", "a") }, person("alice"), ask("get", "/pods", "p", "ns:n2"), true},
+		{"BindingIsBeingDeleted", func(w *world) { // S67: whatever finalizer holds it
+			w.set("workspacerolebindings", "", "a-admins", map[string]any{
+				"metadata": map[string]any{"labels": map[string]string{"kubesphere.io/workspace": "a"}, "deletionTimestamp": "2026-11-21T12:00:00Z",
+					"finalizers": []string{"example.com/stay"}},
+				"roleRef":  map[string]string{"apiGroup": "iam.kubesphere.io", "kind": "WorkspaceRole", "name": "a-admin"},
+				"subjects": []any{map[string]string{"kind": "User", "name": "alice"}},
+			})
+		}, person("alice"), pods, false},
 		{"BindingBecomesUnreadable", func(w *world) {
 			w.sink("workspacerolebindings").Set(&store.Object{Name: "a-admins", Raw: []byte(`{"subjects":7}`)})
 		}, person("alice"), pods, false},

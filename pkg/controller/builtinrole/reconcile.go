@@ -19,7 +19,7 @@ import (
 )
 
 // AnnotationPattern is the annotation of a role with the fingerprint of its pattern.
-const AnnotationPattern = "kapis.dev/builtin-role"
+const AnnotationPattern = iamv1beta1.AnnotationPattern
 
 // annotationDescription was the only annotation of the patterns that earlier versions had.
 const annotationDescription = "kubesphere.io/description"

@@ -13,6 +13,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -34,11 +35,13 @@ type Defaulter struct {
 	same func(hash, password string) bool
 	now  func() time.Time
 	turn chan struct{}
+	// check is the escalation check of the writes of Users.
+	check admission.Handler
 }
 
-// NewDefaulter returns a Defaulter.
-func NewDefaulter(now func() time.Time) *Defaulter {
-	return &Defaulter{hash: Hash, now: now, turn: make(chan struct{}, hashersAtOnce), same: func(hash, password string) bool {
+// NewDefaulter returns a Defaulter; check makes the escalation check of a write.
+func NewDefaulter(now func() time.Time, check admission.Handler) *Defaulter {
+	return &Defaulter{hash: Hash, now: now, check: check, turn: make(chan struct{}, hashersAtOnce), same: func(hash, password string) bool {
 		return bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)) == nil
 	}}
 }
@@ -60,7 +63,7 @@ func (d *Defaulter) Handle(ctx context.Context, req admission.Request) admission
 		}
 		before, kept = password(old), passwordSession(old)
 	}
-	want, err := d.password(ctx, password(u), before, req)
+	want, err := d.password(ctx, u, before, req)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return admission.Errored(http.StatusServiceUnavailable, err)
@@ -82,8 +85,9 @@ func (d *Defaulter) Handle(ctx context.Context, req admission.Request) admission
 	return admission.PatchResponseFromRaw(req.Object.Raw, raw)
 }
 
-// password returns the value to be stored for a given one.
-func (d *Defaulter) password(ctx context.Context, given, before string, req admission.Request) (string, error) {
+// password returns the value to be stored for that of a user.
+func (d *Defaulter) password(ctx context.Context, u map[string]any, before string, req admission.Request) (string, error) {
+	given := password(u)
 	switch {
 	case given == "":
 		return before, nil
@@ -96,17 +100,39 @@ func (d *Defaulter) password(ctx context.Context, given, before string, req admi
 	if req.DryRun != nil && *req.DryRun {
 		return tried, nil
 	}
+	compares := isHash(before) && d.mayReplace(ctx, u, req)
 	select {
 	case d.turn <- struct{}{}:
 		defer func() { <-d.turn }()
 	case <-ctx.Done():
 		return "", errors.New("too many passwords are hashed at once; try again")
 	}
-	// Applying a file again does not change the password, which would end sessions.
-	if isHash(before) && d.same(before, given) {
+	hash, err := d.hash(given)
+	// Applying a file again does not change the password, which would end sessions. It is hashed all the same: a write that fails for another
+	// reason takes as long, whether or not the password is the same.
+	if err == nil && compares && d.same(before, given) {
 		return before, nil
 	}
-	return d.hash(given)
+	return hash, err
+}
+
+// mayReplace reports whether the writer may set any other password. The same one is no change, which nobody is refused: a writer who may
+// set none would learn by that whether a guess is right, and no guess would be counted. With an API key no password is set, and one's own
+// with the current one only, by ks-apiserver, which sends a hash.
+func (d *Defaulter) mayReplace(ctx context.Context, u map[string]any, req admission.Request) bool {
+	if req.UserInfo.Username == req.Name || len(req.UserInfo.Extra[iamv1beta1.ExtraCredential]) > 0 {
+		return false
+	}
+	other, dryRun := runtime.DeepCopyJSON(u), true
+	if unstructured.SetNestedField(other, tried, "spec", "password") != nil {
+		return false
+	}
+	raw, err := json.Marshal(other)
+	if err != nil {
+		return false
+	}
+	req.Object.Raw, req.DryRun = raw, &dryRun
+	return d.check.Handle(ctx, req).Allowed
 }
 
 // passwordSession returns the annotation of that name.

@@ -29,7 +29,8 @@ func hashOf(p string) string {
 }
 
 func newDefaulter() *Defaulter {
-	d := NewDefaulter(func() time.Time { return time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC) })
+	d := NewDefaulter(func() time.Time { return time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC) }, admission.HandlerFunc(
+		func(context.Context, admission.Request) admission.Response { return admission.Allowed("") }))
 	d.hash = func(p string) (string, error) { return hashOf(p), nil }
 	d.same = func(h, p string) bool { return h == hashOf(p) }
 	return d
@@ -160,7 +161,7 @@ func TestD12TheSessionOfAPasswordIsNoted(t *testing.T) {
 		"the same password": {
 			object:  user("Clear-text-1", "s0"),
 			old:     user(was, "s0"),
-			by:      "ann",
+			by:      "bob",
 			session: []string{"s1"},
 			want:    "s0",
 		},
@@ -266,6 +267,47 @@ func TestABadPasswordIsRefusedWithoutBeingTold(t *testing.T) {
 	}
 }
 
+// S47: only a write by somebody who may set any other password is told that it is the same. For all others a right guess is a change, as a
+// wrong one is, which the validators refuse.
+func TestS47AWriteTellsWhetherAPasswordIsRightOnlyToWhoMaySetIt(t *testing.T) {
+	const clear = "Clear-text-1"
+	for name, c := range map[string]struct {
+		by      string
+		extra   map[string]authenticationv1.ExtraValue
+		allowed bool
+		same    bool
+	}{
+		"WhoMaySetIt":       {by: "bob", allowed: true, same: true},
+		"WhoMayNot":         {by: "bob"},
+		"TheUser":           {by: "ann", allowed: true},
+		"AnAPIKey":          {by: "bob", allowed: true, extra: map[string]authenticationv1.ExtraValue{iamv1beta1.ExtraCredential: {"api-key"}}},
+		"AnyOtherOfTheKind": {by: "bob", allowed: true, extra: map[string]authenticationv1.ExtraValue{iamv1beta1.ExtraCredential: {"x"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDefaulter()
+			hashed := 0
+			d.hash = func(p string) (string, error) { hashed++; return hashOf("salt " + p), nil }
+			d.check = admission.HandlerFunc(func(_ context.Context, asked admission.Request) admission.Response {
+				u, err := fields(asked.Object.Raw)
+				if err != nil || password(u) != tried || asked.DryRun == nil || !*asked.DryRun || asked.Operation != admissionv1.Update ||
+					string(asked.OldObject.Raw) != withPassword(hashOf(clear)) {
+					t.Errorf("asked about %s, %v", asked.Object.Raw, err)
+				}
+				return admission.ValidationResponse(c.allowed, "")
+			})
+			req := review(admissionv1.Update, "PatchOptions", withPassword(clear), withPassword(hashOf(clear)))
+			req.UserInfo.Username, req.UserInfo.Extra = c.by, c.extra
+			want := hashOf("salt " + clear)
+			if c.same {
+				want = hashOf(clear)
+			}
+			if got := password(after(t, req, d.Handle(t.Context(), req))); got != want || hashed != 1 {
+				t.Errorf("stored is %q, want %q; hashed %d times", got, want, hashed)
+			}
+		})
+	}
+}
+
 func TestADryRunHashesNothing(t *testing.T) {
 	d, yes := newDefaulter(), true
 	d.hash = func(string) (string, error) { return "", errors.New("hashed") }
@@ -275,7 +317,7 @@ func TestADryRunHashesNothing(t *testing.T) {
 	if got := password(after(t, req, resp)); !resp.Allowed || got != tried || !isHash(got) {
 		t.Errorf("%v, stored would be %q", resp.Allowed, got)
 	}
-	if NewDefaulter(time.Now).same(tried, "Clear-text-1") {
+	if NewDefaulter(time.Now, nil).same(tried, "Clear-text-1") {
 		t.Error("it is the hash of a password")
 	}
 }

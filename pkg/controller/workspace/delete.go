@@ -3,9 +3,11 @@ package workspace
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -47,11 +49,11 @@ func (r *Reconciler) finalize(ctx context.Context, w *tenantv1beta1.Workspace) (
 				return 0, err
 			}
 		}
-		left, err := r.releaseNamespaces(ctx, w, !survives)
+		going, bound, err := r.releaseNamespaces(ctx, w, !survives)
 		if err != nil {
 			return 0, err
 		}
-		if left > 0 && w.Annotations[tenantv1beta1.AnnotationDeletionPropagation] == string(metav1.DeletePropagationForeground) {
+		if bound > 0 || going > 0 && w.Annotations[tenantv1beta1.AnnotationDeletionPropagation] == string(metav1.DeletePropagationForeground) {
 			return goingRetry, nil
 		}
 	}
@@ -156,19 +158,18 @@ func deleteSeen(ctx context.Context, c client.Client, o client.Object) error {
 }
 
 // releaseNamespaces deletes the namespaces of the workspace if that was requested, and otherwise removes their label. It returns how
-// many there were. They are read without the cache, since a new one must not be missed. System namespaces stay in their
-// workspace: without the label, managers of workspaces could add them to their own. With ends, the workspace is gone for good, and so are
-// its members' roles in the namespaces that stay.
-func (r *Reconciler) releaseNamespaces(ctx context.Context, w *tenantv1beta1.Workspace, ends bool) (int, error) {
+// many are going, and how many stay in it for now, because they had members. They are read without the cache, since a new one must not be
+// missed. System namespaces stay in their workspace: without the label, managers of workspaces could add them to their own. With ends, the
+// workspace is gone for good, and so are its members' roles in the namespaces that stay.
+func (r *Reconciler) releaseNamespaces(ctx context.Context, w *tenantv1beta1.Workspace, ends bool) (going, bound int, err error) {
 	if w.Name == tenantv1beta1.SystemWorkspace {
-		return 0, nil
+		return 0, 0, nil
 	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
 	if err := r.Live.List(ctx, list, client.MatchingLabels{tenantv1beta1.LabelWorkspace: w.Name}); err != nil {
-		return 0, fmt.Errorf("list the namespaces of workspace %q: %w", w.Name, err)
+		return 0, 0, fmt.Errorf("list the namespaces of workspace %q: %w", w.Name, err)
 	}
-	going := 0
 	for i := range list.Items {
 		ns := &list.Items[i]
 		ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -178,19 +179,22 @@ func (r *Reconciler) releaseNamespaces(ctx context.Context, w *tenantv1beta1.Wor
 		case cascades(w) && !protected(ns):
 			going++
 			if err := r.Client.Delete(ctx, ns, client.Preconditions{UID: &ns.UID}); client.IgnoreNotFound(err) != nil {
-				return 0, fmt.Errorf("delete namespace %q with its workspace: %w", ns.Name, err)
+				return 0, 0, fmt.Errorf("delete namespace %q with its workspace: %w", ns.Name, err)
 			}
 		default:
-			if cascades(w) {
+			released, err := r.release(ctx, ns, ends && !tenantv1beta1.IsSystemNamespace(ns.Name))
+			if err != nil {
+				return 0, 0, err
+			}
+			if !released {
+				bound++
+			} else if cascades(w) {
 				r.Events.Eventf(w, nil, corev1.EventTypeNormal, "NamespaceKept", "Delete",
 					"The system needs the namespace %s, or it is protected: it stays, in no workspace.", ns.Name)
 			}
-			if err := r.release(ctx, ns, ends && !tenantv1beta1.IsSystemNamespace(ns.Name)); err != nil {
-				return 0, err
-			}
 		}
 	}
-	return going, nil
+	return going, bound, nil
 }
 
 // cascades reports whether the namespaces are deleted with the workspace: only if that was requested.
@@ -208,40 +212,45 @@ func protected(ns client.Object) bool {
 	return marked || tenantv1beta1.IsSystemNamespace(ns.GetName())
 }
 
-// release removes a namespace from its workspace. With ends, its bindings are deleted first: the workspace that takes it in decides who its
-// members are, and its new creator is bound as that of a new namespace, so the record of the former one is removed as well.
-func (r *Reconciler) release(ctx context.Context, ns *metav1.PartialObjectMetadata, ends bool) error {
+// release removes a namespace from its workspace. With ends, its bindings are deleted first: the workspace that takes it in decides who
+// its members are, and its new creator is bound as that of a new namespace, so the record of the former one is removed as well. A namespace
+// that had members is released by a later call, which finds none: they may have bound themselves again while they were removed, and nobody
+// is bound any more once the escalation check knows that the workspace is being deleted.
+func (r *Reconciler) release(ctx context.Context, ns *metav1.PartialObjectMetadata, ends bool) (released bool, err error) {
 	before := ns.DeepCopy()
 	if ends {
-		if err := r.unbind(ctx, ns.Name); err != nil {
-			return err
+		if members, err := r.unbind(ctx, ns.Name); members || err != nil {
+			return false, err
 		}
 		delete(ns.Annotations, annotationInitialized)
 		delete(ns.Annotations, tenantv1beta1.AnnotationCreator)
 	}
 	delete(ns.Labels, tenantv1beta1.LabelWorkspace)
-	err := r.Client.Patch(ctx, ns, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err = r.Client.Patch(ctx, ns, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("take namespace %q out of its workspace: %w", ns.Name, err)
+		return false, fmt.Errorf("take namespace %q out of its workspace: %w", ns.Name, err)
 	}
-	return nil
+	return true, nil
 }
 
-// unbind deletes the iam bindings of a namespace. It reads them without the cache, since a new one must not be missed.
-func (r *Reconciler) unbind(ctx context.Context, namespace string) error {
-	kind := iamv1beta1.SchemeGroupVersion.WithKind("RoleBinding")
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+// unbind deletes the iam bindings of a namespace, and reports whether any bound somebody else than a service account of it: those are
+// bound again for as long as their annotation says so. One that is being deleted binds nobody, whatever holds it. They are read without the
+// cache, since a new one must not be missed.
+func (r *Reconciler) unbind(ctx context.Context, namespace string) (members bool, err error) {
+	list := &iamv1beta1.RoleBindingList{}
 	if err := r.Live.List(ctx, list, client.InNamespace(namespace)); err != nil && !crd.Missing(err) {
-		return fmt.Errorf("list the bindings of namespace %q: %w", namespace, err)
+		return false, fmt.Errorf("list the bindings of namespace %q: %w", namespace, err)
 	}
 	for i := range list.Items {
-		list.Items[i].SetGroupVersionKind(kind)
-		if err := deleteSeen(ctx, r.Client, &list.Items[i]); err != nil {
-			return fmt.Errorf("delete the binding %q of namespace %q with its workspace: %w", list.Items[i].Name, namespace, err)
+		b := &list.Items[i]
+		members = members || b.DeletionTimestamp.IsZero() && slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool {
+			return s.Kind != rbacv1.ServiceAccountKind || s.Namespace != namespace
+		})
+		if err := deleteSeen(ctx, r.Client, b); err != nil {
+			return false, fmt.Errorf("delete the binding %q of namespace %q with its workspace: %w", b.Name, namespace, err)
 		}
 	}
-	return nil
+	return members, nil
 }
 
 // sweep deletes the roles, bindings, groups and quotas of a workspace that was deleted without its finalizer (S9): in a new workspace

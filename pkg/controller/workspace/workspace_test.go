@@ -388,6 +388,42 @@ func TestD16ANamespaceThatStaysForgetsItsMembers(t *testing.T) {
 	}
 }
 
+// D16: a member who binds himself again while the bindings are deleted is no member of the namespace that stays.
+func TestD16ANamespaceIsReleasedOnceNobodyIsBoundInIt(t *testing.T) {
+	bound := func(name string, subject rbacv1.Subject) *iamv1beta1.RoleBinding {
+		return &iamv1beta1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "p1"}, Subjects: []rbacv1.Subject{subject}}
+	}
+	bob := rbacv1.Subject{Kind: rbacv1.UserKind, Name: "bob"}
+	own := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "p1", Name: "robot"}
+	f := newFixture(t, space("demo", ""), namespace("p1", "demo"), namespace("p2", "demo"), bound("first", bob))
+	f.run("demo")
+	f.Delete(space("demo", ""))
+	create := func(b *iamv1beta1.RoleBinding) {
+		t.Helper()
+		if err := f.Client.Create(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, again := range []rbacv1.Subject{bob, {Kind: rbacv1.GroupKind, Name: "bobs"}, {Kind: rbacv1.ServiceAccountKind, Namespace: "p2", Name: "robot"}} {
+		got, p1, p2 := f.Reconcile(f.r, "demo"), namespace("p1", ""), namespace("p2", "")
+		if got.RequeueAfter == 0 || !f.Has(space("demo", "")) || !f.Has(p1) || p1.Labels[tenantv1beta1.LabelWorkspace] != "demo" ||
+			!f.Has(p2) || p2.Labels[tenantv1beta1.LabelWorkspace] != "" || f.Has(bound("first", bob)) {
+			t.Fatalf("it does not look again: %v, %v, %v", got, p1.Labels, p2.Labels)
+		}
+		create(bound("first", again))
+	}
+	f.run("demo")
+	held := bound("held", bob)
+	held.Finalizers = []string{"example.com/stay"}
+	create(held)
+	f.Delete(bound("held", bob))
+	create(bound("robot", own))
+	f.run("demo")
+	if p1 := namespace("p1", ""); f.Has(space("demo", "")) || !f.Has(p1) || p1.Labels[tenantv1beta1.LabelWorkspace] != "" || f.Has(bound("first", bob)) {
+		t.Errorf("what binds nobody, or the namespace's own service account, holds the workspace: %v", p1.Labels)
+	}
+}
+
 func TestASystemWorkspaceNeverTakesANamespace(t *testing.T) { // U50
 	w := space(tenantv1beta1.SystemWorkspace, "")
 	w.Annotations = map[string]string{tenantv1beta1.AnnotationDeletionPropagation: "Background"}

@@ -39,6 +39,8 @@ type Options struct {
 	Named func(name string) bool
 	// NamedNatively is Named for Kubernetes' own bindings. It is asked last, since it may ask kube-apiserver; nil for never.
 	NamedNatively func(ctx context.Context, name string) (bool, error)
+	// Provider returns an identity provider as it is now, nil for none; nil itself lets users of all register.
+	Provider func(name string) *idp.Entry
 	// Reservations keeps two registrations of one identity apart; nil for no reservations.
 	Reservations Reservations
 }
@@ -152,10 +154,16 @@ func (a *Linker) free(name string) bool {
 }
 
 // Register creates the User of a registration, with the name and e-mail that its owner chose. Its errors are API errors (422 if name or
-// e-mail is not valid, 409 if it is taken), ErrNotLinked if the identity is linked already, and ErrUnavailable.
+// e-mail is not valid, 409 if it is taken), ErrNotLinked if the identity is linked already, ErrUnknownProvider if the provider's users do
+// not register any more, and ErrUnavailable.
 func (a *Linker) Register(ctx context.Context, r iam.Registration, name, email string) (*iam.User, error) {
 	if r.Provider == "" || r.Subject == "" || len(r.Subject) > maxSubject {
 		return nil, fmt.Errorf("%w: the registration names no identity", iam.ErrNotLinked)
+	}
+	if a.Provider != nil {
+		if e := a.Provider(r.Provider); e == nil || e.Disabled || e.Mapping != idp.MapManual && e.Mapping != idp.MapMixed {
+			return nil, fmt.Errorf("%w whose users register as %q: log in again", iam.ErrUnknownProvider, r.Provider)
+		}
 	}
 	if err := checkChoice(name, email); err != nil {
 		return nil, err

@@ -438,3 +438,22 @@ func TestAnIdentityIsNotLinkedOnlyWhereAllUsersAreKnown(t *testing.T) {
 		unknown = nil
 	}
 }
+
+// A provider whose users are linked by administrators alone, from now on, registers nobody, by no form and no token of before.
+func TestNobodyRegistersWhereTheMappingIsAnotherByNow(t *testing.T) {
+	for name, e := range map[string]*idp.Entry{"none": nil, "disabled": {Name: "corp", Mapping: idp.MapManual, Disabled: true},
+		"lookup": provider(idp.MapLookup), "auto": provider(idp.MapAuto), "manual": provider(idp.MapManual), "mixed": provider(idp.MapMixed)} {
+		api := iamtest.NewUserAPI()
+		a := accounts(api)
+		a.Provider = func(name string) *idp.Entry {
+			if name != "corp" {
+				return provider(idp.MapManual)
+			}
+			return e
+		}
+		_, err := a.Register(t.Context(), iam.Registration{Provider: "corp", Subject: "s-1"}, "jane", "")
+		if good := name == "manual" || name == "mixed"; good && err != nil || !good && (!errors.Is(err, iam.ErrUnknownProvider) || api.Created != 0) {
+			t.Errorf("%s: %v, %d created", name, err, api.Created)
+		}
+	}
+}

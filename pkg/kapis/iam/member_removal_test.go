@@ -3,17 +3,22 @@ package iam_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/removal"
+	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // estate has a workspace with two namespaces and a group, another workspace, and eve, who has something everywhere.
@@ -251,6 +256,70 @@ func TestS67WhatIsLeftOfARemovalIsTold(t *testing.T) {
 	if got := kinds(w.changes()); slices.Contains(got, "DELETE workspacerolebindings/eve-demo-regular") || len(got) != 5 {
 		t.Errorf("sent %q", got)
 	}
+}
+
+// S67: bindings that come while a user is removed are removed too, and if they go on coming nobody is told that the user is gone.
+func TestS67WhoBindsHimselfWhileHeIsRemovedIsNotTakenForGone(t *testing.T) {
+	made := authz.BindingScope{Scope: request.Namespace, Namespace: "made"}
+	for name, c := range map[string]struct {
+		path, says string
+		at         authz.BindingScope
+		often      int
+		removed    int
+	}{
+		"FromAWorkspaceForAWhile": {path: inDemo + "/eve", at: demo, often: 2, removed: 8},
+		"FromAWorkspace":          {path: inDemo + "/eve", at: demo, often: 9, says: "8 bindings were removed"},
+		"FromANamespaceForAWhile": {path: "/namespaces/made/namespacemembers/eve", at: made, often: 2, removed: 3},
+		"FromANamespace":          {path: "/namespaces/made/namespacemembers/eve", at: made, often: 9, says: "3 bindings were removed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var all objects
+			w := estate(t, func(o objects) { all = o })
+			w.h.Caches = &binds{Caches: w.h.Caches, w: w, o: all, at: c.at, often: c.often}
+			code := 200
+			if c.says != "" {
+				code = 409
+			}
+			answer := w.want(code, as("boss"), http.MethodDelete, c.path, "")
+			if got := strings.Count(answer, `"resource":`); c.says == "" && got != c.removed {
+				t.Errorf("%d bindings were removed: %s", got, answer)
+			}
+			for _, text := range []string{c.says, "again-3", "remove the member again"} {
+				if c.says != "" && !strings.Contains(answer, text) {
+					t.Errorf("%q is not in %s", text, answer)
+				}
+			}
+		})
+	}
+}
+
+// binds are caches into which eve comes again, some times, each time the removal waits for her to be gone.
+type binds struct {
+	binding.Caches
+	w     *world
+	o     objects
+	at    authz.BindingScope
+	often int
+	times int
+}
+
+func (c *binds) SnapshotWithout(ctx context.Context, gvr schema.GroupVersionResource, _, _, _ string) (*index.Snapshot, error) {
+	scope := &binding.Workspace
+	if c.at.Scope == request.Namespace {
+		scope = &binding.Namespace
+	}
+	if gvr.Resource == scope.BindingResource && c.times < c.often {
+		c.times++
+		name, path := fmt.Sprintf("again-%d", c.times), iamPath+gvr.Resource
+		c.o.bind(scope, c.at, name, "demo-regular", "eve")
+		raw, err := json.Marshal(c.o[path][len(c.o[path])-1])
+		if err != nil {
+			return nil, err
+		}
+		c.w.h.Rights.(rights).index.Sinks()[gvr].Set(&store.Object{Name: name, Namespace: c.at.Namespace, Raw: raw})
+		c.Caches = kapistest.NewAccounts(c.w.t, c.o)
+	}
+	return c.Snapshot(ctx, gvr)
 }
 
 // S74: a binding that was moved to another workspace since it was read, or no longer names the user, is not written.

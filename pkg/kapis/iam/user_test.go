@@ -12,13 +12,14 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/binding"
+	"kapis.dev/ks-apiserver/pkg/request"
 )
 
 // staffed has an administrator, users who manage users, and other users.
 func staffed(t *testing.T, admins ...string) *world {
 	t.Helper()
 	o := objects{}
-	for _, name := range []string{"admin", "second", "manager", "peer", "alice", "chief"} {
+	for _, name := range []string{"admin", "second", "manager", "peer", "alice", "chief", "zoe", "yan"} {
 		o.user(name)
 	}
 	o.role(&binding.Platform, authz.BindingScope{}, "platform-admin", "*")
@@ -33,8 +34,14 @@ func staffed(t *testing.T, admins ...string) *world {
 	o.bind(&binding.Platform, authz.BindingScope{}, "managers", "users-manager", "manager", "peer")
 	o.bind(&binding.Platform, authz.BindingScope{}, "alice-platform-regular", "platform-regular", "alice")
 	o.bind(&binding.Cluster, cluster, "chief-cluster-admin", "cluster-admin", "chief")
+	system := authz.BindingScope{Scope: request.Workspace, Workspace: "system-workspace"}
+	o.role(&binding.Workspace, system, "system-workspace-admin", "*")
+	o.bind(&binding.Workspace, system, "zoe-system", "system-workspace-admin", "zoe")
+	theirs := authz.BindingScope{Scope: request.Namespace, Namespace: "kubesphere-system"}
+	o.role(&binding.Namespace, theirs, "reader", "secrets")
+	o.bind(&binding.Namespace, theirs, "yan-reader", "reader", "yan")
 	w := newWorld(t).within(o)
-	for _, name := range []string{"admin", "second", "manager", "peer", "alice", "chief"} {
+	for _, name := range []string{"admin", "second", "manager", "peer", "alice", "chief", "zoe", "yan"} {
 		w.live[iamPath+"users"+"/"+name] = stored(name)
 	}
 	return w
@@ -69,7 +76,7 @@ func TestNobodyManagesWhoHoldsMore(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := staffed(t)
-			for _, name := range []string{"admin", "chief"} {
+			for _, name := range []string{"admin", "chief", "zoe", "yan"} {
 				answer := w.want(403, as("manager"), c.method, "/users/"+name+c.path, strings.ReplaceAll(c.body, "admin", name))
 				if !strings.Contains(answer, "does not hold") {
 					t.Errorf("%s", answer)
@@ -99,6 +106,7 @@ func TestNobodyManagesWhoHoldsMore(t *testing.T) {
 		w.want(200, as("manager"), http.MethodPut, "/users/peer/password", fresh) // a user with the same role
 		w.want(200, as("admin"), http.MethodPut, "/users/manager/password", fresh)
 		w.want(200, as("admin"), http.MethodPut, "/users/chief/password", fresh)
+		w.want(200, as("admin"), http.MethodPut, "/users/zoe/password", fresh)
 		w.want(200, as("manager"), http.MethodDelete, "/users/alice", "")
 	})
 }
@@ -372,4 +380,30 @@ type all struct{ allRights }
 
 func (all) MissingOf(user.Info, authz.BindingScope, authz.RoleRef) (none []rbacv1.PolicyRule, found bool) {
 	return nil, true
+}
+
+// A name that is no value of a label is one of before names were bounded, and on no record.
+func TestLoginRecordsAreThoseOfTheUser(t *testing.T) {
+	long := strings.Repeat("a", 64)
+	o := objects{}
+	o.user("ann")
+	o.user(long)
+	for name, labels := range map[string]map[string]string{
+		"ann-1": {"iam.kubesphere.io/user-ref": "ann"}, "bob-1": {"iam.kubesphere.io/user-ref": "bob"}, "of-nobody": nil,
+	} {
+		o.add(iamPath+"loginrecords", "", name, labels, nil)
+	}
+	w := newWorld(t).within(o)
+	for of, want := range map[string]string{
+		"/users/ann/loginrecords": "ann-1", "/users/" + long + "/loginrecords": "",
+		"/users/" + long + "/loginrecords?labelSelector=iam.kubesphere.io/user-ref%3Dann": "",
+	} {
+		var got []string
+		for _, record := range w.members(of).Items {
+			got = append(got, record.Metadata.Name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, want %q", of, got, want)
+		}
+	}
 }

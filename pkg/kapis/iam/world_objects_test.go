@@ -36,7 +36,12 @@ func (x rights) Held(u user.Info, at authz.BindingScope) []authz.Grant {
 	return x.index.Held(u, at)
 }
 
-func (x rights) Memberships(u user.Info) (*authz.PartialList, bool) { return x.index.Memberships(u) }
+func (x rights) Memberships(u user.Info) (*authz.PartialList, bool) {
+	if x.index == nil {
+		return nil, false
+	}
+	return x.index.Memberships(u)
+}
 
 func (x rights) WorkspaceOf(namespace string) string { return x.index.WorkspaceOf(namespace) }
 

@@ -19,6 +19,8 @@ const (
 	AnnotationAutoAggregate = "iam.kubesphere.io/auto-aggregate"
 	// AnnotationAggregated is where a role says which of its rules and template names came from templates.
 	AnnotationAggregated = "kapis.dev/aggregated"
+	// AnnotationPattern is where a role has the fingerprint of the BuiltinRole that made it.
+	AnnotationPattern = "kapis.dev/builtin-role"
 )
 
 // Finalizers of roles.

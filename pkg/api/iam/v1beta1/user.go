@@ -37,6 +37,10 @@ const (
 // writes his own User. Only ks-apiserver sets it.
 const ExtraSession = "authentication.kapis.dev/session"
 
+// ExtraCredential is the key in a user's extra for the kind of a credential that may less than a login, such as
+// an API key. Only ks-apiserver sets it.
+const ExtraCredential = "authentication.kapis.dev/credential"
+
 // Labels of a User made by release 3, which linked one identity provider only.
 const (
 	// LabelIdentifyProvider is the name of the linked identity provider.

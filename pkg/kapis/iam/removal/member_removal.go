@@ -4,6 +4,7 @@ package removal
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -31,8 +32,8 @@ import (
 // completely is still listed as a member.
 
 const (
-	// removalRounds is how often a removal looks again for bindings that were made meanwhile: the user who is removed may be creating
-	// a namespace.
+	// removalRounds is how often a removal removes bindings that were made meanwhile: the user who is removed may be creating a namespace, or
+	// bindings to stay.
 	removalRounds = 3
 	// annotationInitialized says that the creator of a namespace has been given their role (package controller/namespace),
 	// annotationBound which groups a user is in by GroupBindings (package controller/group).
@@ -93,11 +94,11 @@ type removal struct {
 	sent map[binding.Version]bool
 }
 
-// run plans the removal, checks all of it, and writes it.
+// run plans the removal, checks all of it, and writes it, until a plan has nothing left.
 func (m *removal) run(ctx context.Context) (*Removal, error) {
 	out := &Removal{Done: wire.Success(), Removed: []Removed{}}
 	m.sent = map[binding.Version]bool{}
-	for round := range removalRounds {
+	for round := 0; ; round++ {
 		changes, err := m.plan(ctx)
 		if err != nil {
 			return nil, err
@@ -107,11 +108,13 @@ func (m *removal) run(ctx context.Context) (*Removal, error) {
 			c.Steps = slices.DeleteFunc(c.Steps, func(s binding.Step) bool { return m.sent[s.Version()] })
 			n += len(c.Steps)
 		}
-		if n == 0 {
-			if round == 0 {
-				return nil, NotMember(m.user, m.at.String())
-			}
+		switch {
+		case n == 0 && round == 0:
+			return nil, NotMember(m.user, m.at.String())
+		case n == 0:
 			return out, nil
+		case round == removalRounds:
+			return nil, leftOver(changes, out)
 		}
 		if err := m.check(ctx, changes, out); err != nil {
 			return nil, err
@@ -119,11 +122,25 @@ func (m *removal) run(ctx context.Context) (*Removal, error) {
 		if err := m.apply(ctx, changes, out); err != nil {
 			return nil, err
 		}
-		if len(m.query["dryRun"]) > 0 || m.Kind != request.Workspace {
+		if len(m.query["dryRun"]) > 0 {
 			return out, nil
 		}
 	}
-	return out, nil
+}
+
+// leftOver returns the conflict that names the bindings which were made as fast as they were removed.
+func leftOver(changes []*binding.Change, so *Removal) error {
+	var left wire.Failures
+	n := 0
+	for _, c := range changes {
+		for i := range c.Steps {
+			s := &c.Steps[i]
+			left.Add(n, s.Name(), apierrors.NewConflict(s.Write.GVR.GroupResource(), s.Write.Name, errors.New("it came during the removal")))
+			n++
+		}
+	}
+	return left.Err(fmt.Sprintf("%d bindings were removed, details.causes names those that are left: remove the member again, or disable the"+
+		" user first", len(so.Removed)))
 }
 
 // plan returns the writes, those of the scope's own bindings last.

@@ -21,6 +21,7 @@ import (
 
 // Rights returns what a user is bound to, and what a caller lacks of a role. rbac.Index is one.
 type Rights interface {
+	admission.Memberships
 	Held(u user.Info, at authz.BindingScope) []authz.Grant
 	MissingOf(u user.Info, at authz.BindingScope, role authz.RoleRef) (missing []rbacv1.PolicyRule, found bool)
 }

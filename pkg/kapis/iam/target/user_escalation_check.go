@@ -3,6 +3,7 @@ package target
 import (
 	restful "github.com/emicklei/go-restful/v3"
 
+	"kapis.dev/ks-apiserver/pkg/admission"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -10,8 +11,8 @@ import (
 )
 
 // mayChange makes the escalation check (S6): the caller may not change how another user logs in, or whether, if that user holds more
-// on the platform or in the cluster, or has rights by Kubernetes' own bindings, since a caller who sets a password can become that
-// user. Rights in workspaces and namespaces don't count: user managers are above their members.
+// on the platform, in the cluster or at the system's scopes, or has rights by Kubernetes' own bindings, since a caller who sets a password
+// can become that user. Rights in other workspaces and namespaces don't count: user managers are above their members.
 func (t *Users) mayChange(r *restful.Request, u *iam.User) error {
 	by := request.UserFrom(r.Request.Context())
 	if by == nil {
@@ -20,7 +21,8 @@ func (t *Users) mayChange(r *restful.Request, u *iam.User) error {
 	if IsSelf(r, u) {
 		return nil
 	}
-	for _, at := range []authz.BindingScope{{}, {Scope: request.Cluster}} {
+	scopes := append([]authz.BindingScope{{}, {Scope: request.Cluster}}, admission.SystemScopes(t.Rights, LoggedIn(u))...)
+	for _, at := range scopes {
 		own := map[authz.RoleRef]bool{}
 		for _, g := range t.Rights.Held(by, at) {
 			own[g.Role] = true

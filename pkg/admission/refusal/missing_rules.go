@@ -1,4 +1,5 @@
-package admission
+// Package refusal says to people which rights somebody lacks.
+package refusal
 
 import (
 	"fmt"
@@ -10,14 +11,14 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 )
 
-// Bounds of a refusal's text.
+// Bounds of a text.
 const (
 	rulesTold = 5
 	namesTold = 8
 )
 
-// lacks returns a text about the rights that a user does not hold at a scope.
-func lacks(u user.Info, at authz.BindingScope, missing []rbacv1.PolicyRule) string {
+// Lacks returns a text about the rights that a user does not hold at a scope.
+func Lacks(u user.Info, at authz.BindingScope, missing []rbacv1.PolicyRule) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%.100q can't grant what the caller does not hold %s: ", u.GetName(), at)
 	for i := range missing {
@@ -36,9 +37,9 @@ func lacks(u user.Info, at authz.BindingScope, missing []rbacv1.PolicyRule) stri
 
 // describe returns a rule for people: "get, list pods.apps (a, b)".
 func describe(r *rbacv1.PolicyRule) string {
-	out := few(r.Verbs) + " "
+	out := Few(r.Verbs) + " "
 	if len(r.NonResourceURLs) > 0 {
-		return out + few(r.NonResourceURLs)
+		return out + Few(r.NonResourceURLs)
 	}
 	var what []string
 	for _, resource := range r.Resources {
@@ -52,14 +53,15 @@ func describe(r *rbacv1.PolicyRule) string {
 			what = append(what, resource+group)
 		}
 	}
-	out += few(what)
+	out += Few(what)
 	if len(r.ResourceNames) > 0 {
-		out += " (" + few(r.ResourceNames) + ")"
+		out += " (" + Few(r.ResourceNames) + ")"
 	}
 	return out
 }
 
-func few(list []string) string {
+// Few returns the first of some names.
+func Few(list []string) string {
 	short := make([]string, 0, min(len(list), namesTold+1))
 	for _, s := range list[:min(len(list), namesTold)] {
 		short = append(short, fmt.Sprintf("%.80s", s))
