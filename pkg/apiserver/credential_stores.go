@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
@@ -98,7 +97,8 @@ func (p *components) makeKeys() error {
 	if err != nil {
 		return err
 	}
-	a.factors = &factor.Store{API: factors, Users: p.users, Keys: p.keys, Name: platform, Now: time.Now}
+	a.factors = &factor.Store{API: factors, Users: p.users, Keys: p.keys, Name: platform, Now: time.Now,
+		Known: store.Complete(p.store, sessionv1alpha1.SchemeGroupVersion.WithResource("factors"))}
 	a.factors.Passkeys, err = factor.NewPasskeys(c.Issuer.URL, platform)
 	return err
 }
@@ -171,15 +171,8 @@ func (p *components) followAccounts() {
 		gvr := sessionv1alpha1.SchemeGroupVersion.WithResource(f.resource)
 		a.feeds = append(a.feeds, feed{gvr, false, p.store.Feed(gvr, f.sink)})
 	}
-	known := a.feeds[len(a.feeds)-1].synced
 	robots := kubespherev1alpha1.SchemeGroupVersion.WithResource("serviceaccounts")
 	a.feeds = append(a.feeds, feed{robots, false, p.store.Feed(robots, a.robots)})
-	a.factors.Known = func() error {
-		if err := known(); !apierrors.IsNotFound(err) {
-			return err
-		}
-		return nil // a cluster without the kind has no such objects
-	}
 	a.authenticator.Write = credential.WritePassword(p.caller())
 }
 

@@ -25,9 +25,11 @@ func (p *components) makeSessions() error {
 		API: kube, Users: p.users, Keys: p.keys, Lifetime: lifetimeOf(p.clients), ClientCredential: p.clients.Credential,
 		Skew:   time.Duration(p.cfg.Authentication.Issuer.MaximumClockSkew),
 		Single: !p.cfg.Authentication.MultipleLogin, Now: time.Now, Metrics: p.metrics,
-		Synced:    func() bool { return cmp.Or(p.secretsKnown(), p.identityKnown()) == nil },
-		Enabled:   func(provider string) bool { return p.directory.Enabled(provider) }, // made later
-		Linked:    func(provider, subject string) *iam.User { return p.people.Linked(provider, subject) },
+		Synced:  func() bool { return cmp.Or(p.secretsKnown(), p.identityKnown()) == nil },
+		Enabled: func(provider string) bool { return p.directory.Enabled(provider) }, // made later
+		Linked: func(provider, subject string) *iam.User {
+			return p.accounts.authenticator.Registered(p.people.Linked(provider, subject))
+		},
 		Refresher: p.askProvider,
 	}
 	if c := p.cfg.Cache; c.Type == config.CacheRedis {

@@ -31,6 +31,11 @@ func readLinks(annotations, labels map[string]string) []Link {
 	return slices.Clip(out)
 }
 
+// LinkedTo reports whether the user may log in with an identity. A login without one, such as by a local password, needs no link.
+func (u *User) LinkedTo(provider, subject string) bool {
+	return provider == "" || subject == "" || slices.Contains(u.Links, Link{provider, subject})
+}
+
 // ByLink returns the user linked to an identity, or nil. shared reports that several users are linked to it: then none of them counts.
 func (u *UserIndex) ByLink(l Link) (user *User, shared bool) {
 	u.mu.RLock()

@@ -38,8 +38,8 @@ type User struct {
 	Links []Link
 	// Uninitialized says that the user has not set a password of their own yet.
 	Uninitialized bool
-	// PasswordChanged is when the password was last changed; zero if unknown.
-	PasswordChanged time.Time
+	// Created is when the User was created, and PasswordChanged when the password was last changed; zero if unknown.
+	Created, PasswordChanged time.Time
 	// PasswordSession is the fingerprint of the session in which the user set the password; empty for none.
 	PasswordSession string
 	// Deleting says that the object waits for its finalizers.
@@ -94,6 +94,7 @@ type wireUser struct {
 	Metadata struct {
 		Name              string            `json:"name"`
 		UID               string            `json:"uid"`
+		CreationTimestamp time.Time         `json:"creationTimestamp"`
 		DeletionTimestamp *string           `json:"deletionTimestamp"`
 		Annotations       map[string]string `json:"annotations"`
 		Labels            map[string]string `json:"labels"`
@@ -130,6 +131,7 @@ func ParseUser(raw []byte) (*User, error) {
 		Uninitialized:   w.Metadata.Annotations[v1beta1.AnnotationUninitialized] == "true",
 		PasswordSession: w.Metadata.Annotations[v1beta1.AnnotationPasswordSession],
 		FleetUID:        w.Metadata.Annotations[v1beta1.AnnotationFleetUID],
+		Created:         w.Metadata.CreationTimestamp,
 		Deleting:        w.Metadata.DeletionTimestamp != nil,
 	}
 	u.PasswordChanged, _ = time.Parse(time.RFC3339, w.Metadata.Annotations[v1beta1.AnnotationLastPasswordChangeTime])

@@ -73,8 +73,9 @@ func (u *UserIndex) Lookup(name, uid string) (*User, error) {
 	return nil, nil
 }
 
-// Active returns an active user as a caller, and when their password was last changed, zero if that is not known. Its errors are
-// ErrSuspended, also if there is no such user, and ErrUnavailable.
+// Active returns an active user as a caller, and since when the name and the password are theirs, zero if that is not known: what was
+// issued to the name before that was issued to another user, or for another password. Its errors are ErrSuspended, also if there is no
+// such user, and ErrUnavailable.
 func (u *UserIndex) Active(name string) (user.Info, time.Time, error) {
 	of, err := u.Lookup(name, "")
 	if err != nil {
@@ -83,7 +84,11 @@ func (u *UserIndex) Active(name string) (user.Info, time.Time, error) {
 	if of == nil || of.Deleting || of.State != v1beta1.UserActive {
 		return nil, time.Time{}, ErrSuspended
 	}
-	return of.Info(), of.PasswordChanged, nil
+	since := of.Created
+	if of.PasswordChanged.After(since) {
+		since = of.PasswordChanged
+	}
+	return of.Info(), since, nil
 }
 
 // Set stores a new or changed User. One that can't be decoded is removed, so that no one can log in as it.

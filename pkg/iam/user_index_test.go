@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -163,5 +164,36 @@ func TestAUserIsGoneOnlyWhereAllUsersAreKnown(t *testing.T) {
 	users.CompleteBy(func() error { users.Set(iamtest.User("bob")); return nil })
 	if u, err := users.Lookup("bob", "uid-bob"); u == nil || err != nil {
 		t.Errorf("%v, %v", u, err)
+	}
+}
+
+// S37: a user who is deleted and made again is somebody else, also without a password here.
+func TestANameIsItsUsersSinceTheyWereMade(t *testing.T) {
+	users, day := iam.NewUserIndex(), 24*time.Hour
+	since := func() time.Time {
+		_, since, err := users.Active("bob")
+		iamtest.Want(t, err, nil)
+		return since
+	}
+	bob := func(created time.Time, changed string) {
+		users.Set(iamtest.User("bob", func(u *iamapi.User) {
+			u.CreationTimestamp = metav1.NewTime(created)
+			u.Annotations = map[string]string{iamapi.AnnotationLastPasswordChangeTime: changed}
+		}))
+	}
+	first := iamtest.Start()
+	bob(first, "")
+	if got := since(); !got.Equal(first) {
+		t.Errorf("at first since %v", got)
+	}
+	users.Delete("", "bob")
+	bob(first.Add(day), "")
+	if got := since(); !got.Equal(first.Add(day)) {
+		t.Errorf("again since %v", got)
+	}
+	for changed, want := range map[time.Duration]time.Duration{2 * day: 2 * day, 0: day} { // a backup may bring an older annotation
+		if bob(first.Add(day), first.Add(changed).Format(time.RFC3339)); !since().Equal(first.Add(want)) {
+			t.Errorf("with a password of %v since %v", changed, since())
+		}
 	}
 }

@@ -121,12 +121,13 @@ func (g *fakeAuthenticator) EnrolTOTP(_ context.Context, p *iam.AuthnResult, _, 
 	return []string{"recover-1", "recover-2"}, nil
 }
 
-func (g *fakeAuthenticator) Register(_ context.Context, r iam.Registration, name, _ string) (*iam.User, error) {
+func (g *fakeAuthenticator) Register(_ context.Context, p *iam.AuthnResult, name, _ string) error {
 	if name == "taken" {
-		return nil, iam.ErrNotLinked
+		return iam.ErrNotLinked
 	}
 	g.site.settle(name, iamapi.UserActive)
-	return g.site.users.ByName(name), nil
+	p.User, p.Registration = g.site.users.ByName(name), nil
+	return nil
 }
 
 // factors are the second factors of all users.

@@ -23,6 +23,7 @@ import (
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
 	iamlogin "kapis.dev/ks-apiserver/pkg/iam/login"
 	iampassword "kapis.dev/ks-apiserver/pkg/iam/password"
 	"kapis.dev/ks-apiserver/pkg/iam/session"
@@ -289,10 +290,17 @@ func (f *replicas) user(name, hash string, state iamapi.UserState) {
 	u.Spec = iamapi.UserSpec{Email: name + "@example.com", DisplayName: "The " + name, Lang: "en", Password: hash, Groups: []string{"dev"}}
 	u.Status.State = state
 	u.Annotations = map[string]string{iamapi.AnnotationUninitialized: "true"}
+	link(u)
 	raw, _ := json.Marshal(u)
 	for _, s := range f.servers {
 		s.users.Set(&store.Object{Name: name, Raw: raw})
 	}
+}
+
+// link links a user to the identities of the tests' providers: the fakes say which of the users logs in.
+func link(u *iamapi.User) {
+	iamtest.WithLink("github", "4711")(u)
+	iamtest.WithLink("corp", "1")(u)
 }
 
 // edit changes a user in all replicas' indexes.
@@ -307,6 +315,7 @@ func (f *replicas) edit(name string, change func(*iamapi.User)) {
 		}
 	}
 	change(u)
+	link(u)
 	raw, _ := json.Marshal(u)
 	for _, s := range f.servers {
 		s.users.Set(&store.Object{Name: name, Raw: raw})

@@ -222,7 +222,7 @@ func (s *Server) enable(factors *account.Factors) {
 	if s.Authenticator != nil {
 		s.loginSteps.Authenticator, s.loginSteps.Enroller, s.callback.Authenticator = s.Authenticator, s.Authenticator, s.Authenticator
 		if s.Authenticator.Accounts != nil {
-			s.loginSteps.Accounts = s.Authenticator.Accounts
+			s.loginSteps.Accounts = s.Authenticator
 		}
 	}
 	if s.ChangePassword != nil {

@@ -75,6 +75,21 @@ func (w wants) check(t *testing.T, r reply) {
 	}
 }
 
+// A client that is given nothing is not given anything for what it got before either.
+func TestAClientThatIsDeniedGetsNothingByItsSessions(t *testing.T) {
+	f := newReplicas(t, 1, nil)
+	s := f.servers[0]
+	_, refresh, err := s.sessions.Open(t.Context(), session.Login{AuthnResult: iam.AuthnResult{User: s.users.ByName("alice")}, Client: "denied"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, form := range []url.Values{renewal(refresh), {"grant_type": {"client_credentials"}}, {"grant_type": {"authorization_code"}, "code": {"x"}}} {
+		form.Set("client_id", "denied")
+		form.Set("client_secret", "denied-secret")
+		wants{400, "unauthorized_client"}.check(t, s.post(t, form, nil))
+	}
+}
+
 // The error table of the token endpoint; T6749-3, T6749-4, T6749-18, T6749-21, T6749-23, S50.
 func TestTokenEndpointRefuses(t *testing.T) {
 	f := newReplicas(t, 1, nil)

@@ -32,9 +32,9 @@ const (
 
 var errRefused = errors.New("the token of the older installation is not accepted")
 
-// Users returns the user who may log in with such a token: an active user, and when their password was last changed (zero if not known).
-// Its error says why no user of that name may; it is a Status of 503 where that can't be told now.
-type Users func(name string) (u user.Info, passwordChanged time.Time, err error)
+// Users returns the user who may log in with such a token: an active user, and since when the name and the password are theirs (zero if not
+// known). Its error says why no user of that name may; it is a Status of 503 where that can't be told now.
+type Users func(name string) (u user.Info, since time.Time, err error)
 
 // Options configure an Authenticator.
 type Options struct {
@@ -50,7 +50,7 @@ type Options struct {
 }
 
 // Authenticator verifies tokens that an older installation signed with a shared secret. They have no session: they end with their user,
-// with a change of the user's password, at their own expiry, and with the migration.
+// also if there is one of the name again, with a change of the user's password, at their own expiry, and with the migration.
 type Authenticator struct {
 	Options
 	parser *jwt.Parser
@@ -97,12 +97,12 @@ func (a *Authenticator) AuthenticateToken(_ context.Context, s string) (*authent
 	case c.Type == typeAccess && c.ExpiresAt == nil:
 		return nil, false, fmt.Errorf("%w: it has no end", errRefused)
 	}
-	u, changed, err := a.Users(c.Username)
+	u, since, err := a.Users(c.Username)
 	if err != nil {
 		return nil, false, fmt.Errorf("%w: its user: %w", errRefused, err)
 	}
-	if !changed.IsZero() && (c.IssuedAt == nil || c.IssuedAt.Before(changed)) {
-		return nil, false, fmt.Errorf("%w: the password was changed since", errRefused)
+	if !since.IsZero() && (c.IssuedAt == nil || c.IssuedAt.Before(since)) { // it names the user, and no UID
+		return nil, false, fmt.Errorf("%w: it does not say that it is newer than its user, and than the password", errRefused)
 	}
 	return &authenticator.Response{User: u}, true, nil
 }

@@ -109,13 +109,33 @@ func (k *Store) Delete(_, name string) {
 }
 
 func (k *Store) put(in *v1alpha1.APIKey) *keyRecord {
+	r := newRecord(in)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.set(r)
+	return r
+}
+
+// update stores what was read or written of a key, unless the feed has brought its deletion since: it would come back otherwise.
+func (k *Store) update(in *v1alpha1.APIKey) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if old := k.byName[in.Name]; old != nil && old.uid == in.UID {
+		k.set(newRecord(in))
+	}
+}
+
+func newRecord(in *v1alpha1.APIKey) *keyRecord {
 	r := &keyRecord{Key: Key{
 		Name: in.Name, User: in.Spec.User, UserUID: string(in.Spec.UserUID), Description: in.Spec.Description, Scope: in.Spec.Scope,
 		Created: in.Spec.CreatedAt.Time, Expires: in.Spec.ExpiresAt.Time, Used: in.LastUsedAt.Time,
 	}, uid: in.UID}
 	r.hash, _ = hex.DecodeString(in.Spec.Hash) // a hash that can't be decoded matches nothing
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	return r
+}
+
+// set stores a key in the index. The lock is held.
+func (k *Store) set(r *keyRecord) {
 	if old := k.drop(r.Name); old != nil && old.uid == r.uid {
 		r.used.Store(old.used.Load())
 	}
@@ -124,7 +144,6 @@ func (k *Store) put(in *v1alpha1.APIKey) *keyRecord {
 	}
 	k.byName[r.Name] = r
 	k.byUser[r.UserUID] = append(k.byUser[r.UserUID], r)
-	return r
 }
 
 // drop removes a key from the index. The lock is held.
@@ -379,6 +398,6 @@ func (k *Store) note(ctx context.Context, r *keyRecord) error {
 			return err
 		}
 	}
-	k.put(o)
+	k.update(o)
 	return nil
 }

@@ -242,6 +242,33 @@ func TestTheLastUseIsWrittenOnceAnHour(t *testing.T) {
 	}
 }
 
+// A key that is revoked while its last use is written stays revoked.
+func TestTheLastUseOfARevokedKeyBringsItBackNowhere(t *testing.T) {
+	for _, verb := range []string{"get", "update"} {
+		k := newKeyring(t)
+		made, key := k.make(t, "alice")
+		k.clock.Step(2 * time.Hour)
+		if !k.good(t, 0, key) {
+			t.Fatal("the key is not good")
+		}
+		k.api.Hold(0)
+		k.api.Fail = func(now string) error { // each call is answered as before the deletion, which the feed brings first
+			if now == verb {
+				k.all[0].Delete("", made.Name)
+			}
+			return nil
+		}
+		k.all[0].Sweep(t.Context())
+		if k.good(t, 0, key) || len(k.all[0].List(k.users.ByName("alice"))) > 0 {
+			t.Errorf("deleted at the %s, it is good", verb)
+		}
+		if !k.good(t, 1, key) {
+			t.Error("where it was not deleted, it is not good")
+		}
+		k.api.Fail = nil
+	}
+}
+
 func TestKeysThatAreOverAreDeleted(t *testing.T) {
 	k := newKeyring(t)
 	k.make(t, "alice")

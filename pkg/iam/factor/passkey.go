@@ -238,7 +238,7 @@ func (f *Store) FinishLogin(ctx context.Context, sealed string, response []byte)
 func (f *Store) complete() error {
 	if f.Known != nil {
 		if err := f.Known(); err != nil {
-			return fmt.Errorf("%w: second factors are not loaded yet: %w", iam.ErrUnavailable, err)
+			return fmt.Errorf("%w: not all second factors are known: %w", iam.ErrUnavailable, err)
 		}
 	}
 	return f.Users.Complete()

@@ -48,7 +48,7 @@ type Store struct {
 	Name string
 	// Passkeys verifies WebAuthn credentials; nil for none. See NewPasskeys.
 	Passkeys *webauthn.WebAuthn
-	// Known returns an error until all factors are loaded; nil for always loaded.
+	// Known returns why the cluster may have factors that are not here, nil while it has none; nil itself for never.
 	Known func() error
 	Now   func() time.Time
 
@@ -97,10 +97,25 @@ func (f *Store) Delete(_, name string) {
 func (f *Store) put(in *v1alpha1.Factor) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.set(in)
+}
+
+// set stores a user's factors. The lock is held.
+func (f *Store) set(in *v1alpha1.Factor) {
 	if f.byUser == nil {
 		f.byUser = map[string]*v1alpha1.Factor{}
 	}
 	f.byUser[in.Name] = in
+}
+
+// wrote stores what was written, unless it was known before and the feed has brought its deletion since: it would come back otherwise.
+func (f *Store) wrote(before, made *v1alpha1.Factor) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if now := f.byUser[made.Name]; before != nil && before.UID == made.UID && (now == nil || now.UID != made.UID) {
+		return
+	}
+	f.set(made)
 }
 
 func (f *Store) stored(uid string) *v1alpha1.Factor {
@@ -142,7 +157,8 @@ func (f *Store) change(ctx context.Context, uid, name string, edit func(*v1alpha
 	if f.API == nil {
 		return fmt.Errorf("change second factors: %w", iam.ErrUnavailable)
 	}
-	now := f.stored(uid)
+	before := f.stored(uid)
+	now := before
 	for range factorConflicts {
 		next := &v1alpha1.Factor{
 			TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Factor"},
@@ -159,7 +175,7 @@ func (f *Store) change(ctx context.Context, uid, name string, edit func(*v1alpha
 			if made == nil {
 				f.Delete("", uid)
 			} else {
-				f.put(made)
+				f.wrote(before, made)
 			}
 			return nil
 		}

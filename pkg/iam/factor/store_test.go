@@ -101,6 +101,30 @@ func TestNothingThatOpensADoorIsStored(t *testing.T) { // S57
 	iamtest.Want(t, s.All[0].Verify(t.Context(), s.Users.ByName("bob"), s.Code(t, secret, 0)), iam.ErrCredentials)
 }
 
+// A factor that is reset while a code uses it up stays reset.
+func TestAUsedCodeBringsNoResetFactorBack(t *testing.T) {
+	s := factortest.New(t)
+	app, _ := s.Enrol(t)
+	s.Clock.Step(10 * time.Minute)
+	s.API.Hold(0)
+	s.API.Fail = func(verb string) error { // the update is made before the deletion, which the feed brings first
+		if verb == "update" {
+			s.All[0].Delete("", s.Alice().UID)
+		}
+		return nil
+	}
+	iamtest.Want(t, s.All[0].Verify(t.Context(), s.Alice(), s.Code(t, app, 0)), nil)
+	if s.API.Fail = nil; s.All[0].Of(s.Alice()).Any() {
+		t.Error("it is back")
+	}
+	former := s.All[1].Stored(s.Alice().UID).DeepCopy()
+	iamtest.Want(t, s.All[1].Reset(t.Context(), s.Alice()), nil)
+	s.All[0].Put(former)
+	if s.Enrol(t); !s.All[0].Of(s.Alice()).Any() {
+		t.Error("what is enrolled after the reset is not known")
+	}
+}
+
 func TestFactorsAreRemovedAndReset(t *testing.T) {
 	s := factortest.New(t)
 	s.Enrol(t)

@@ -60,17 +60,31 @@ func (f *Store) ConfirmTOTP(ctx context.Context, u *iam.User, sealed, code strin
 	if err != nil {
 		return nil, err
 	}
-	return f.enrol(ctx, u, b.Secret, code)
+	return f.enrol(ctx, u, b.Secret, code, func(*v1alpha1.FactorSpec) bool { return false })
 }
 
-// enrol stores a secret whose code is right.
-func (f *Store) enrol(ctx context.Context, u *iam.User, secret, code string) (recovery []string, err error) {
+// ConfirmFirstTOTP is ConfirmTOTP for a login that can't be completed without a second factor: a user who has one gets past it by none of
+// the caller's choice, also where this replica was not told of it yet.
+func (f *Store) ConfirmFirstTOTP(ctx context.Context, u *iam.User, sealed, code string) (recovery []string, err error) {
+	b, err := f.open(enrolPurpose(u.UID), sealed)
+	if err != nil {
+		return nil, err
+	}
+	return f.enrol(ctx, u, b.Secret, code, func(s *v1alpha1.FactorSpec) bool { return s.TOTP != nil || len(s.Passkeys) > 0 })
+}
+
+// enrol stores a secret whose code is right, unless taken says of the user's factors as they are stored that there may be no other app.
+func (f *Store) enrol(ctx context.Context, u *iam.User, secret, code string, taken func(*v1alpha1.FactorSpec) bool) (recovery []string,
+	err error) {
 	step := matchingStep(secret, plainCode(code), f.Now(), 0)
 	if step == 0 {
 		return nil, iam.ErrCredentials
 	}
 	recovery, hashes := newRecovery(u.UID)
 	err = f.change(ctx, u.UID, u.Name, func(s *v1alpha1.FactorSpec) error {
+		if taken(s) {
+			return iam.ErrCredentials
+		}
 		s.TOTP = &v1alpha1.TOTP{ConfirmedAt: metav1.NewTime(f.Now()), LastStep: step}
 		s.Recovery = hashes
 		return f.keep(u.UID, s, secret)
@@ -95,12 +109,12 @@ func (f *Store) OfferedSecret(u *iam.User) (string, error) {
 	return offered[0], nil
 }
 
-// ConfirmOffered is ConfirmTOTP for the secret of OfferedSecret.
+// ConfirmOffered is ConfirmTOTP for the secret of OfferedSecret. An app that the user has stays.
 func (f *Store) ConfirmOffered(ctx context.Context, u *iam.User, secret, code string) (recovery []string, err error) {
 	for _, at := range []time.Time{f.Now(), f.Now().Add(-offerLife)} {
 		for _, offered := range f.offered(u, at) {
 			if subtle.ConstantTimeCompare([]byte(offered), []byte(secret)) == 1 {
-				return f.enrol(ctx, u, offered, code)
+				return f.enrol(ctx, u, offered, code, func(s *v1alpha1.FactorSpec) bool { return s.TOTP != nil })
 			}
 		}
 	}

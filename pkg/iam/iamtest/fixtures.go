@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
@@ -71,6 +72,13 @@ func WithState(s iamapi.UserState) Change {
 
 // WithGroups sets the groups.
 func WithGroups(g ...string) Change { return func(u *iamapi.User) { u.Spec.Groups = g } }
+
+// WithLink adds a link to an identity of a provider.
+func WithLink(provider, subject string) Change {
+	return func(u *iamapi.User) {
+		metav1.SetMetaDataAnnotation(&u.ObjectMeta, iamapi.AnnotationIdentityProviderPrefix+provider, subject)
+	}
+}
 
 // WithUID sets the UID.
 func WithUID(s types.UID) Change { return func(u *iamapi.User) { u.UID = s } }

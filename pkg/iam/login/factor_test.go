@@ -141,6 +141,49 @@ func TestWhoRegistersEnrolsARequiredFactorToo(t *testing.T) {
 	}
 }
 
+// A user who is linked after the login is asked for the second factor, whichever way the registration goes on.
+func TestALinkOfLaterSkipsNoSecondFactor(t *testing.T) {
+	for policy, pending := range map[login.FactorPolicy]bool{login.FactorOptional: true, login.FactorOff: false} {
+		s := factortest.New(t)
+		e, d := guard(t, s, policy)
+		e.Accounts = account.New(account.Options{API: iamtest.NewUserAPI(), Users: s.Users, Synced: func() bool { return true }})
+		e.Directory = idptest.Directory(t, &idp.Entry{Name: "corp", Mapping: idp.MapManual, Provider: known{}})
+		app, _ := s.Enrol(t)
+		d.clock.Step(10 * time.Minute)
+		at := iam.Origin{Source: home}
+		p, err := e.Password(t.Context(), login.Attempt{Login: "jane", Password: iamtest.Password, Provider: "corp", Origin: at})
+		if err != nil || p.Registration == nil || p.Pending {
+			t.Fatalf("%s: %+v, %v", policy, p, err)
+		}
+		s.Users.Set(iamtest.User("alice", iamtest.WithPassword(iamtest.Hash(t, iamtest.Password)), iamtest.WithLink("corp", "s-1")))
+		federated := *p
+		federated.Methods = []string{iam.MethodFederated}
+		iamtest.Want(t, e.Register(t.Context(), &federated, "alice", ""), nil)
+		if federated.Pending {
+			t.Errorf("%s: a login by a redirect provider is asked for a factor here", policy)
+		}
+		iamtest.Want(t, e.Register(t.Context(), p, "alice", ""), nil)
+		if p.Pending != pending || p.User == nil || p.User.Name != "alice" || p.Registration != nil {
+			t.Errorf("%s: %+v", policy, p)
+		}
+		if pending {
+			iamtest.Want(t, e.SecondFactor(t.Context(), p, s.Code(t, app, 0), at), nil)
+		}
+		if u := e.Registered(s.Alice()); (u == nil) != pending {
+			t.Errorf("%s: the session of the registration becomes that of %v", policy, u)
+		}
+	}
+	s := factortest.New(t)
+	e, _ := guard(t, s, login.FactorOptional)
+	if e.Registered(s.Alice()) == nil || e.Registered(nil) != nil {
+		t.Error("a user without a factor")
+	}
+	e.Factors.Known = func() error { return errors.New("the watch is behind") }
+	if e.Registered(s.Alice()) != nil {
+		t.Error("a user who may have a factor")
+	}
+}
+
 func TestAPendingProofEndsWithItsPassword(t *testing.T) {
 	s := factortest.New(t)
 	e, d := guard(t, s, login.FactorOptional)
@@ -162,6 +205,47 @@ func TestNobodyGetsInBeforeFactorsAreKnown(t *testing.T) {
 	e.Policy = login.FactorOff
 	_, err = e.Password(t.Context(), login.Attempt{Login: "alice", Password: iamtest.Password, Origin: iam.Origin{Source: home}})
 	iamtest.Want(t, err, nil)
+}
+
+// A replica that is behind skips nobody's second factor, nor replaces it.
+func TestAFactorThatAReplicaWasNotToldOfCounts(t *testing.T) {
+	s := factortest.New(t)
+	e, d := guard(t, s, login.FactorOptional)
+	at := iam.Origin{Source: home}
+	password := func() (*iam.AuthnResult, error) {
+		d.clock.Step(10 * time.Minute)
+		return e.Password(t.Context(), login.Attempt{Login: "alice", Password: iamtest.Password, Origin: at})
+	}
+	behind := errors.New("the watch is behind")
+	e.Factors.Known = func() error { return behind }
+	app, _ := s.Enrol(t)
+	if p, err := password(); err != nil || !p.Pending {
+		t.Errorf("a factor that is known: %+v, %v", p, err)
+	}
+	e.Factors.Delete("", s.Alice().UID)
+	for _, policy := range []login.FactorPolicy{login.FactorOptional, login.FactorRequired} {
+		e.Policy = policy
+		_, err := password()
+		iamtest.Want(t, err, iam.ErrUnavailable)
+	}
+	behind = nil
+	p, err := password()
+	iamtest.Want(t, err, nil)
+	uri, sealed, err := e.Factors.BeginTOTP(p.User)
+	iamtest.Want(t, err, nil)
+	u, err := url.Parse(uri)
+	iamtest.Want(t, err, nil)
+	_, err = e.EnrolTOTP(t.Context(), p, sealed, s.Code(t, u.Query().Get("secret"), 0), at)
+	iamtest.Want(t, err, iam.ErrCredentials)
+	e.Factors.Delete("", s.Alice().UID)
+	offered, err := e.Factors.OfferedSecret(s.Alice())
+	iamtest.Want(t, err, nil)
+	_, err = e.EnrolOffered(t.Context(), s.Alice(), offered, s.Code(t, offered, 0), at)
+	iamtest.Want(t, err, iam.ErrCredentials)
+	d.clock.Step(10 * time.Minute)
+	if err := s.All[1].Verify(t.Context(), s.Alice(), s.Code(t, app, 0)); err != nil || !p.Pending {
+		t.Errorf("the app of before: %+v, %v", p, err)
+	}
 }
 
 func TestAPasskeyIsASecondFactorOrALoginOfItsOwn(t *testing.T) {

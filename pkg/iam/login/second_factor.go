@@ -25,7 +25,7 @@ const (
 // methodSecondFactor is how a pending login is completed.
 const methodSecondFactor = "second-factor"
 
-// second marks a result as pending if it needs a second factor. Until factors are loaded, no login of a User succeeds.
+// second marks a result as pending if it needs a second factor. A User of whom no factor is known does not log in while there may be one.
 func (e *Authenticator) second(p *iam.AuthnResult) (*iam.AuthnResult, error) {
 	switch {
 	case e.Factors == nil || e.Policy == FactorOff:
@@ -33,11 +33,42 @@ func (e *Authenticator) second(p *iam.AuthnResult) (*iam.AuthnResult, error) {
 	case p.User == nil: // a user who registers enrols a factor once the User exists
 		p.Pending = e.Policy == FactorRequired
 		return p, nil
-	case e.Factors.Known != nil && e.Factors.Known() != nil:
-		return nil, fmt.Errorf("%w: second factors are not loaded yet: %w", iam.ErrUnavailable, e.Factors.Known())
 	}
-	p.Pending = e.Policy == FactorRequired || e.Factors.Of(p.User).Any()
+	has := e.Factors.Of(p.User).Any()
+	if !has && e.Factors.Known != nil {
+		if err := e.Factors.Known(); err != nil {
+			return nil, fmt.Errorf("%w: not all second factors are known: %w", iam.ErrUnavailable, err)
+		}
+		has = e.Factors.Of(p.User).Any() // it may have come before the last of them
+	}
+	p.Pending = e.Policy == FactorRequired || has
 	return p, nil
+}
+
+// Register creates the User of a login by an identity that had none, with the errors of account.Linker.Register. Where an administrator has
+// linked a User since the login, that one's second factor is needed.
+func (e *Authenticator) Register(ctx context.Context, p *iam.AuthnResult, name, email string) error {
+	u, err := e.Accounts.Register(ctx, *p.Registration, name, email)
+	if err != nil {
+		return err
+	}
+	p.User, p.Registration = u, nil
+	if slices.Contains(p.Methods, iam.MethodPassword) {
+		_, err = e.second(p)
+	}
+	return err
+}
+
+// Registered returns the User who is linked to an identity by now, for a session of before; nil for one who has, or may have, a second
+// factor, which that login was not asked for.
+func (e *Authenticator) Registered(u *iam.User) *iam.User {
+	if u == nil || e.Factors == nil || e.Policy == FactorOff {
+		return u
+	}
+	if unknown := e.Factors.Known != nil && e.Factors.Known() != nil; unknown || e.Factors.Of(u).Any() {
+		return nil
+	}
+	return u
 }
 
 // SecondFactor completes a pending result with a code of an authenticator app, or a recovery code. Its errors are ErrCredentials,
@@ -70,14 +101,11 @@ func (e *Authenticator) PasskeyLogin(ctx context.Context, sealed string, respons
 	return &iam.AuthnResult{User: u, Methods: []string{iam.MethodPasskey, iam.MethodMFA}, At: e.now()}, nil
 }
 
-// EnrolTOTP completes a pending result of a user who has to enrol a second factor, as factor.Store.ConfirmTOTP does.
+// EnrolTOTP completes a pending result of a user who has to enrol a second factor, as factor.Store.ConfirmFirstTOTP does.
 func (e *Authenticator) EnrolTOTP(ctx context.Context, p *iam.AuthnResult, sealed, code string, o iam.Origin) (recovery []string,
 	err error) {
 	err = e.complete(ctx, p, o, iam.MethodOTP, func(u *iam.User) error {
-		if e.Factors.Of(u).Any() {
-			return iam.ErrCredentials
-		}
-		recovery, err = e.Factors.ConfirmTOTP(ctx, u, sealed, code)
+		recovery, err = e.Factors.ConfirmFirstTOTP(ctx, u, sealed, code)
 		return err
 	})
 	return recovery, err

@@ -85,6 +85,8 @@ func (s *index) endOf(r *cached, now time.Time, synced bool) string {
 		return "user disabled"
 	case r.outdated(u):
 		return "password changed"
+	case !u.LinkedTo(r.Provider, r.subject):
+		return "identity unlinked"
 	}
 	return ""
 }

@@ -122,6 +122,9 @@ func (s *index) userOf(r *cached) (*iam.User, error) {
 	if why := u.RefusalReason(); why != "" {
 		return nil, fmt.Errorf("%w: %s", iam.ErrOver, why)
 	}
+	if !u.LinkedTo(r.Provider, r.subject) { // where users are behind, the link may only not be known yet
+		return nil, cmp.Or(s.Users.Complete(), fmt.Errorf("%w: the identity is no longer the user's", iam.ErrOver))
+	}
 	return u, nil
 }
 

@@ -147,7 +147,7 @@ func (s *rotation) registered(ctx context.Context, o *v1alpha1.Session, r *cache
 		u = s.Linked(r.Registration.Provider, r.Registration.Subject)
 	}
 	if u == nil {
-		return nil, nil, "", cmp.Or(s.Users.Complete(), fmt.Errorf("%w: no User is linked to the identity yet", iam.ErrRefresh))
+		return nil, nil, "", cmp.Or(s.Users.Complete(), fmt.Errorf("%w: no User is linked yet, or one with a second factor", iam.ErrRefresh))
 	}
 	if why := u.RefusalReason(); why != "" {
 		return nil, nil, "", fmt.Errorf("%w: %s", iam.ErrRefresh, why)

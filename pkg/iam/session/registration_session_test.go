@@ -62,7 +62,7 @@ func TestRefreshAfterTheRegistrationIsTheUsers(t *testing.T) {
 	})
 	s, refresh := register(t, r[0])
 	before := access(s)
-	tellUsers(iamtest.User("alice"), r...)
+	tellUsers(iamtest.User("alice", iamtest.WithLink("github", "4711")), r...)
 	linked.Store(r[1].users.ByName("alice"))
 	now, u, next, err := r[1].Refresh(t.Context(), "kubesphere", refresh, admit)
 	if err != nil || u.Name != "alice" || now.User != "alice" || now.UserUID != "uid-alice" || now.Registration != nil {
@@ -85,7 +85,7 @@ func TestRefreshAfterTheRegistrationIsTheUsers(t *testing.T) {
 	if got := refreshed(t, r[0], refresh); got != next {
 		t.Error("in the grace the client gets something else")
 	}
-	tellUsers(iamtest.User("alice", iamtest.WithState(iamapi.UserDisabled)), r...)
+	tellUsers(iamtest.User("alice", iamtest.WithLink("github", "4711"), iamtest.WithState(iamapi.UserDisabled)), r...)
 	if r[0].alive(t, now) {
 		t.Error("disabled, and good")
 	}

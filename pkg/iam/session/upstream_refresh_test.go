@@ -11,9 +11,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
 	"kapis.dev/ks-apiserver/pkg/idp"
+	"kapis.dev/ks-apiserver/pkg/store"
 )
 
 // upstream is an identity provider that is asked about users again.
@@ -53,7 +55,7 @@ func groupsOf(t testing.TB, r *replica, s *Session) []string {
 
 func TestGroupsOfTheProviderCountForItsSessionOnly(t *testing.T) {
 	_, r := newReplicas(t, 2, nil)
-	tellUsers(iamtest.User("alice", iamtest.WithGroups("own", "both")), r...)
+	tellUsers(iamtest.User("alice", iamtest.WithLink("ldap", "cn=alice"), iamtest.WithGroups("own", "both")), r...)
 	plain, _ := login(t, r[0], "alice")
 	s, _ := federated(t, r[0], "dev", "both", "system:masters", "kapis:global:admin", "", "dev")
 	for i := range r {
@@ -64,7 +66,7 @@ func TestGroupsOfTheProviderCountForItsSessionOnly(t *testing.T) {
 			t.Errorf("another session: %s", got)
 		}
 	}
-	tellUsers(iamtest.User("alice", iamtest.WithGroups("new")), r...)
+	tellUsers(iamtest.User("alice", iamtest.WithLink("ldap", "cn=alice"), iamtest.WithGroups("new")), r...)
 	if got := strings.Join(groupsOf(t, r[1], s), " "); got != "new system:authenticated dev both" {
 		t.Errorf("after the user's own groups have changed: %s", got)
 	}
@@ -103,7 +105,7 @@ func large() []string {
 func TestGroupsAreRefreshedAtARefresh(t *testing.T) {
 	up := &upstream{groups: []string{"ops"}, refresh: "canary-second"}
 	a, r := newReplicas(t, 2, func(o *Options) { o.Refresher = up.ask })
-	tellUsers(iamtest.User("alice"), r...)
+	tellUsers(iamtest.User("alice", iamtest.WithLink("ldap", "cn=alice")), r...)
 	s, first := federated(t, r[0], "dev")
 	next := refreshed(t, r[1], first)
 	if up.got != "alice/cn=alice/canary-refresh" {
@@ -136,7 +138,7 @@ func TestGroupsAreRefreshedAtARefresh(t *testing.T) {
 func TestParallelRefreshesAskTheProviderOnce(t *testing.T) {
 	up := &upstream{groups: []string{"dev"}}
 	_, r := newReplicas(t, 3, func(o *Options) { o.Refresher = up.ask })
-	tellUsers(iamtest.User("alice"), r...)
+	tellUsers(iamtest.User("alice", iamtest.WithLink("ldap", "cn=alice")), r...)
 	_, first := federated(t, r[0], "dev")
 	var wg sync.WaitGroup
 	for i := range 50 {
@@ -165,7 +167,7 @@ func TestWhatTheProviderSaysDecides(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			up := &upstream{err: test.err, groups: []string{"dev"}}
 			_, r := newReplicas(t, 2, func(o *Options) { o.Refresher = up.ask })
-			tellUsers(iamtest.User("alice"), r...)
+			tellUsers(iamtest.User("alice", iamtest.WithLink("ldap", "cn=alice")), r...)
 			s, first := federated(t, r[0], "dev")
 			_, _, _, err := r[0].Refresh(t.Context(), "kubesphere", first, admit)
 			if (err == nil) != test.lives || err != nil && !errors.Is(err, iam.ErrRefresh) {
@@ -194,7 +196,7 @@ func TestProvidersAnswerIsKeptWhenTheCallerHasLeft(t *testing.T) {
 			return up.ask(c, s, subject, refresh)
 		}
 	})
-	tellUsers(iamtest.User("alice"), r...)
+	tellUsers(iamtest.User("alice", iamtest.WithLink("ldap", "cn=alice")), r...)
 	s, first := federated(t, r[0], "dev")
 	_, _, _, _ = r[0].Refresh(ctx, "kubesphere", first, admit)
 	if got := a.objects[s.Name].Groups; len(got) != 1 || got[0] != "ops" {
@@ -205,7 +207,7 @@ func TestProvidersAnswerIsKeptWhenTheCallerHasLeft(t *testing.T) {
 // S57: the upstream token can't be read in the object, nor moved to another one.
 func TestProvidersSecretsAreSealed(t *testing.T) {
 	a, r := newReplicas(t, 1, nil)
-	tellUsers(iamtest.User("alice"), r...)
+	tellUsers(iamtest.User("alice", iamtest.WithLink("ldap", "cn=alice")), r...)
 	s, refresh := federated(t, r[0], "dev")
 	raw, _ := json.Marshal(a.objects[s.Name])
 	if strings.Contains(string(raw), "canary") || strings.Contains(string(raw), refresh) {
@@ -225,7 +227,7 @@ func TestSessionsOfADisabledProviderAreRefused(t *testing.T) {
 	a, r := newReplicas(t, 2, func(o *Options) {
 		o.Enabled = func(name string) bool { return name != "ldap" || !off.Load() }
 	})
-	tellUsers(iamtest.User("alice"), r...)
+	tellUsers(iamtest.User("alice", iamtest.WithLink("ldap", "cn=alice")), r...)
 	local, _ := login(t, r[0], "alice")
 	s, refresh := federated(t, r[0], "dev")
 	off.Store(true)
@@ -246,7 +248,7 @@ func TestSessionsOfADisabledProviderAreRefused(t *testing.T) {
 func TestGroupsOfSessionsInABrowserAreRefreshed(t *testing.T) {
 	up := &upstream{groups: []string{"ops"}, refresh: "canary-second"}
 	_, r := newReplicas(t, 2, func(o *Options) { o.Refresher = up.ask })
-	tellUsers(iamtest.User("alice"), r...)
+	tellUsers(iamtest.User("alice", iamtest.WithLink("ldap", "cn=alice")), r...)
 	open := func(l Login) (*Session, string) {
 		t.Helper()
 		l.User, l.Provider, l.Groups = r[0].users.ByName("alice"), "ldap", []string{"dev"}
@@ -306,7 +308,7 @@ func TestGroupsOfSessionsInABrowserAreRefreshed(t *testing.T) {
 func TestALoginInTheSameBrowserRenewsTheGroups(t *testing.T) {
 	up := &upstream{err: idp.ErrUnavailable}
 	_, r := newReplicas(t, 2, func(o *Options) { o.Refresher = up.ask })
-	tellUsers(iamtest.User("alice"), r...)
+	tellUsers(iamtest.User("alice", iamtest.WithLink("ldap", "cn=alice")), r...)
 	alice := r[0].users.ByName("alice")
 	by := func(subject string, groups ...string) *iam.AuthnResult {
 		return &iam.AuthnResult{User: alice, Provider: "ldap", Subject: subject, Groups: groups, Hint: "canary-" + strings.Join(groups, ""),
@@ -340,6 +342,54 @@ func TestALoginInTheSameBrowserRenewsTheGroups(t *testing.T) {
 	} {
 		if _, err := r[0].Renew(t.Context(), c.session, c.proof); !errors.Is(err, iam.ErrOver) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// S37: an identity that is taken from a User opens nothing of that User any more, and ends no session of another identity.
+func TestASessionEndsWithTheLinkOfItsIdentity(t *testing.T) {
+	var unknown error
+	a, r := newReplicas(t, 2, nil)
+	for _, one := range r {
+		one.users.CompleteBy(func() error { return unknown })
+	}
+	corp, ldap := iamtest.WithLink("corp", "7"), iamtest.WithLink("ldap", "cn=alice")
+	tellUsers(iamtest.User("alice", corp, ldap), r...)
+	s, refresh := federated(t, r[0])
+	var others []*Session
+	for _, l := range []iam.AuthnResult{{}, {Provider: "corp", Subject: "7"}, {Provider: "ldap"}} {
+		l.User = r[0].users.ByName("alice")
+		other, _, err := r[0].Open(t.Context(), Login{Client: "kubesphere", AuthnResult: l})
+		iamtest.Want(t, err, nil)
+		others = append(others, other)
+	}
+	for name, u := range map[string]*store.Object{"as release 3 wrote it": iamtest.User("alice", corp, func(u *iamapi.User) {
+		u.Labels = map[string]string{iamapi.LabelIdentifyProvider: "ldap", iamapi.LabelOriginUID: "cn=alice"}
+	}), "as before": iamtest.User("alice", corp, ldap)} {
+		if tellUsers(u, r...); !r[0].alive(t, s) || !r[1].alive(t, s) {
+			t.Errorf("linked %s, it is over", name)
+		}
+	}
+	unknown = errors.New("the watch is behind")
+	tellUsers(iamtest.User("alice", corp, iamtest.WithLink("ldap", "cn=eve")), r...)
+	if _, err := r[1].Authenticate(t.Context(), access(s)); !errors.Is(err, iam.ErrUnavailable) {
+		t.Errorf("where the link may only not be known: %v", err)
+	}
+	unknown = nil
+	for i := range r {
+		if _, err := r[i].Authenticate(t.Context(), access(s)); !errors.Is(err, iam.ErrOver) || errors.Is(err, iam.ErrUnavailable) {
+			t.Errorf("replica %d: %v", i, err)
+		}
+	}
+	refused(t, r[1], "kubesphere", refresh)
+	r[0].clock.Step(orphanAge)
+	r[0].Sweep(t.Context())
+	if a.size() != len(others) {
+		t.Errorf("%d sessions are left", a.size())
+	}
+	for _, other := range others {
+		if !r[0].alive(t, other) || !r[1].alive(t, other) {
+			t.Errorf("the session of %q is over, too", other.Provider)
 		}
 	}
 }

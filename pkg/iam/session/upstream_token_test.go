@@ -28,7 +28,7 @@ func newOffline(t *testing.T, token string) *offline {
 	t.Helper()
 	o := &offline{t: t, up: &upstream{groups: []string{"dev"}}}
 	o.api, o.all = newReplicas(t, 2, func(s *Options) { s.Refresher = o.up.ask })
-	tellUsers(iamtest.User("alice"), o.all...)
+	tellUsers(iamtest.User("alice", iamtest.WithLink("corp", "cn=alice")), o.all...)
 	var err error
 	o.browser, _, err = o.all[0].Open(t.Context(), Login{AuthnResult: iam.AuthnResult{User: o.all[0].users.ByName("alice"), Provider: "corp", Subject: "cn=alice",
 		Groups: []string{"dev"}, Hint: "canary-hint", Refresh: token}})
@@ -201,7 +201,7 @@ func TestWhatIsKeptIsKnownAfterARestart(t *testing.T) {
 	now := o.all[1].clock.Now()
 	o.all[1] = restart(t, o.api, 1)
 	o.all[1].clock.Step(now.Sub(iamtest.Start()))
-	tellUsers(iamtest.User("alice"), o.all[1])
+	tellUsers(iamtest.User("alice", iamtest.WithLink("corp", "cn=alice")), o.all[1])
 	if _, _, err := o.all[1].Find(t.Context(), o.browser.Name); !errors.Is(err, iam.ErrOver) {
 		t.Errorf("the browser's session: %v", err)
 	}

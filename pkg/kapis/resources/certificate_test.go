@@ -11,6 +11,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources"
 	"kapis.dev/ks-apiserver/pkg/kapis/resources/inventory"
@@ -31,16 +32,18 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t
 // A certificate acts as its user: a caller who may get the sub-resource of others gets no more of theirs than one who may read the Secret.
 func TestACertificateIsForItsUser(t *testing.T) {
 	const canary = "client-key-data: canary"
+	alice := &user.DefaultInfo{Name: "alice"}
 	key := &user.DefaultInfo{Name: "alice", Extra: map[string][]string{iam.ExtraCredential: {iam.CredentialAPIKey}}}
 	for name, c := range map[string]struct {
 		who  user.Info
 		may  bool // read Secrets
 		code int
 	}{
-		"Own":              {&user.DefaultInfo{Name: "alice"}, false, http.StatusOK},
-		"WithAnAPIKey":     {key, false, http.StatusForbidden},
-		"OfSomebodyElse":   {&user.DefaultInfo{Name: "bob"}, false, http.StatusForbidden},
-		"ByWhoReadsSecret": {&user.DefaultInfo{Name: "root"}, true, http.StatusOK},
+		"Own":                 {session.WithSession(alice, &session.Session{User: "alice"}), false, http.StatusOK},
+		"WithAnAPIKey":        {key, false, http.StatusForbidden},
+		"WithATokenOfMinutes": {alice, false, http.StatusForbidden},
+		"OfSomebodyElse":      {session.WithSession(&user.DefaultInfo{Name: "bob"}, &session.Session{User: "bob"}), false, http.StatusForbidden},
+		"ByWhoReadsSecret":    {&user.DefaultInfo{Name: "root"}, true, http.StatusOK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			certificates := &kubeconfig.Certificates{
@@ -94,7 +97,8 @@ func TestTheRouteGivesCertificatesWhereTheyAreKept(t *testing.T) {
 	}
 	rec := httptest.NewRecorder()
 	kapistest.Container((&resources.V1alpha2{Inventory: &inventory.Handler{}, Remotes: remote.New(remote.Options{}), Kubeconfigs: &k}).WebService()).
-		ServeHTTP(rec, r.WithContext(request.WithUser(request.WithInfo(r.Context(), info), &user.DefaultInfo{Name: "alice"})))
+		ServeHTTP(rec, r.WithContext(request.WithUser(request.WithInfo(r.Context(), info),
+			session.WithSession(&user.DefaultInfo{Name: "alice"}, &session.Session{User: "alice"}))))
 	if rec.Code != http.StatusNotFound || !strings.Contains(rec.Body.String(), "there is no certificate") {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}

@@ -47,18 +47,16 @@ func (s *Steps) register(r *http.Request, f protocol.Form) (any, error) {
 	if say != nil {
 		return s.askRegistration(r, state, name, email, http.StatusBadRequest, say)
 	}
-	u, err := s.Accounts.Register(r.Context(), *result.Registration, name, email)
-	switch {
+	switch err := s.Accounts.Register(r.Context(), result, name, email); {
 	case apierrors.IsAlreadyExists(err), apierrors.IsInvalid(err), apierrors.IsConflict(err), errors.Is(err, iam.ErrNotLinked):
 		return s.askRegistration(r, state, name, email, http.StatusConflict, page.Say("error.taken"))
 	case err != nil:
 		return nil, err
 	}
-	result.User, result.Registration = u, nil
 	return s.Advance(r, state, result)
 }
 
-// Accounts creates users at their first login through a provider.
+// Accounts creates users at their first login through a provider. The result is then that of the User, who may need a second factor.
 type Accounts interface {
-	Register(ctx context.Context, r iam.Registration, name, email string) (*iam.User, error)
+	Register(ctx context.Context, result *iam.AuthnResult, name, email string) error
 }

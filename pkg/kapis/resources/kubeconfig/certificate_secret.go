@@ -6,10 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"kapis.dev/ks-apiserver/pkg/caller"
-	"kapis.dev/ks-apiserver/pkg/iam"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/status"
 
@@ -25,8 +24,8 @@ const (
 	kubeconfigKey    = "config"
 )
 
-// Certificates returns the kubeconfigs with client certificates. One is a credential that acts as its user: users get their own, and
-// other callers only if they may read the Secret.
+// Certificates returns the kubeconfigs with client certificates. One is a credential that acts as its user: users get their own by a
+// login, and other callers only if they may read the Secret.
 type Certificates struct {
 	// Namespace is where the Secrets are.
 	Namespace string
@@ -71,9 +70,9 @@ func (c *Certificates) secret(ctx context.Context, who user.Info, name string) (
 		}
 		return s, nil
 	}
-	if slices.Contains(who.GetExtra()[iam.ExtraCredential], iam.CredentialAPIKey) {
+	if session.Of(who) == nil { // an API key, a token of a provider, an older certificate: each is checked, or ends, sooner
 		return nil, apierrors.NewForbidden(schema.GroupResource{Group: "iam.kubesphere.io", Resource: "users"}, name,
-			errors.New("a certificate would outlive the API key; log in to get it"))
+			errors.New("a certificate would outlive the credential of this request; log in to get it"))
 	}
 	return c.Own(ctx, secret)
 }
