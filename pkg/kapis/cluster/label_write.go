@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
+	sigsjson "sigs.k8s.io/json"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/caller"
@@ -341,12 +342,11 @@ func peek(r *restful.Request, first byte) (body []byte, objects bool, err error)
 	return body, false, err
 }
 
+// decode reads a body of the form that is described. Members that it does not have are ignored, as pages send some.
 func decode(body []byte, into any, form string) error {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	err := d.Decode(into)
-	if err == nil && d.More() {
-		err = fmt.Errorf("something follows it")
+	strict, err := sigsjson.UnmarshalStrict(body, into, sigsjson.DisallowDuplicateFields)
+	if err == nil && len(strict) > 0 {
+		err = strict[0]
 	}
 	if err != nil {
 		return status.BadRequestf("the body must have the form %s: %.200v", form, err)

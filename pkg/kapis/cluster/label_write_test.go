@@ -130,7 +130,7 @@ var all = []string{"ops create *", "ops create ", "ops get *", "ops patch *", "o
 // D4: the requests of the page of clusters' labels.
 func TestD4LabelsAreWrittenAsPagesWriteThem(t *testing.T) {
 	w := newWorld(t, all...)
-	rec := w.do("ops", http.MethodPost, "/labels", `[{"key":"env","value":"live"},{"key":"region","value":"eu 1"}]`)
+	rec := w.do("ops", http.MethodPost, "/labels", `[{"key":"env","value":"live","cluster":"host"},{"key":"region","value":"eu 1"}]`)
 	var made []struct {
 		Metadata struct{ Name string }
 		Spec     struct{ Key, Value string }
@@ -141,10 +141,12 @@ func TestD4LabelsAreWrittenAsPagesWriteThem(t *testing.T) {
 	}
 	w.conflict = true
 	for _, c := range []struct{ method, target, body, label, want string }{
-		{http.MethodPut, "/labels/a", `{"key":"stage","value":"test"}`, "a", `{"clusters":["host"],"key":"stage","value":"test"}`},
-		{http.MethodPost, "/labelbindings", `{"labels":["a","b"],"clusters":["host","edge"]}`, "a", `{"clusters":["host","edge"],"key":"stage","value":"test"}`},
+		{http.MethodPut, "/labels/a", `{"key":"stage","value":"test","cluster":"host"}`, "a", `{"clusters":["host"],"key":"stage","value":"test"}`},
+		{http.MethodPost, "/labelbindings", `{"labels":["a","b"],"cluster":"x","clusters":["host","edge"]}`, "a",
+			`{"clusters":["host","edge"],"key":"stage","value":"test"}`},
 		{http.MethodGet, "", "", "b", `{"clusters":["host","edge"],"key":"env","value":"dev"}`},
-		{http.MethodPut, "/labels/a?action=unbind", `{"clusters":["host","gone"]}`, "a", `{"clusters":["edge"],"key":"stage","value":"test"}`},
+		{http.MethodPut, "/labels/a?action=unbind", `{"cluster":"edge","clusters":["host","gone"]}`, "a",
+			`{"clusters":["edge"],"key":"stage","value":"test"}`},
 		{http.MethodDelete, "/labels", `["a","b","gone"]`, "a", "null"},
 	} {
 		if c.target != "" {
@@ -206,7 +208,10 @@ func TestD4BadBodiesChangeNothing(t *testing.T) {
 		{http.MethodPost, "/labels", `[` + strings.Repeat(`{"key":"a"},`, 100) + `{"key":"a"}]`, "name 1 to 100"},
 		{http.MethodPost, "/labels", `["env"]`, "must have the form"},
 		{http.MethodPost, "/labels", `[{"key":"env"}] {}`, "must have the form"},
-		{http.MethodPost, "/labels", `[{"key":"env","color":"red"}]`, "must have the form"},
+		{http.MethodPost, "/labels", `[{"key":"new","key":"newer"}]`, "must have the form"},
+		{http.MethodPost, "/labels", `[{"Key":"new"}]`, "no key"},
+		{http.MethodPut, "/labels/a?action=unbind", `{"clusters":["host"],"clusters":["member"]}`, "must have the form"},
+		{http.MethodPost, "/labelbindings", `{"labels":["a"],"clusters":["host"],"labels":["b"]}`, "must have the form"},
 		{http.MethodPost, "/labels", `[{"key":"new"},{"key":" "}]`, "no key"},
 		{http.MethodPost, "/labels", `[{"key":"new"},{"key":"` + long + `"}]`, "too long"},
 		{http.MethodPost, "/labels", `[{"key":"new\u0000"}]`, "control characters"},

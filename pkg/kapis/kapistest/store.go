@@ -31,7 +31,7 @@ var accounts = storetest.Kinds{
 	{Group: "iam.kubesphere.io", Version: "v1beta1"}: append(storetest.Namespaced("roles Role", "rolebindings RoleBinding"),
 		storetest.Cluster("users User", "roletemplates RoleTemplate", "globalroles GlobalRole", "globalrolebindings GlobalRoleBinding",
 			"workspaceroles WorkspaceRole", "workspacerolebindings WorkspaceRoleBinding", "clusterroles ClusterRole",
-			"clusterrolebindings ClusterRoleBinding", "groups Group", "groupbindings GroupBinding")...),
+			"clusterrolebindings ClusterRoleBinding", "groups Group", "groupbindings GroupBinding", "loginrecords LoginRecord")...),
 }
 
 // NewStore returns the store of a cluster with objects, by the path of their kind, such as /apis/apps/v1/deployments; strings are

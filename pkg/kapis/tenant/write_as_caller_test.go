@@ -186,6 +186,7 @@ func TestPlacementIsChangedByWhoHasTheClusters(t *testing.T) {
 		{"hostadmin", patch(`{"name":"other"}`), 200},
 		{"hostadmin", patch(`{"name":"other"},{"name":"open"}`), 200},
 		{"hostadmin", patch(`{"name":"other"},{"name":"host"},{"name":"open"}`), 200},
+		{"fleet", `{"spec":{"placement":{"clusterSelector":{"matchLabels":{"zone":"no value"}}}}}`, 400},
 		{"fleet", `{"spec":{"placement":{"clusterSelector":{}}}}`, 200},
 		{"hostadmin", `{"spec":{"placement":{"clusterSelector":null}}}`, 403},
 	} {

@@ -369,6 +369,17 @@ func TestX38ATemplateIsCreatedAsTheCaller(t *testing.T) {
 	}
 }
 
+// Pages name the cluster in a body.
+func TestMembersThatNoSecretHasAreIgnored(t *testing.T) {
+	w := newWorld(t)
+	w.ask(http.StatusOK, http.MethodPost, ofA, `{"metadata":{"name":"new","cluster":"host"},"cluster":"host","Type":"Opaque","stringData":{"k":"v"}}`)
+	const want = `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"new","namespace":"a","labels":{` + label + `}},` +
+		`"stringData":{"k":"v"},"type":"` + template + `"}`
+	if len(w.sent) != 1 || w.sent[0] != want {
+		t.Errorf("sent %s, want %s", w.sent, want)
+	}
+}
+
 func TestX38AWriteThatIsNoTemplatesIsRefused(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct {
@@ -384,7 +395,7 @@ func TestX38AWriteThatIsNoTemplatesIsRefused(t *testing.T) {
 		{http.StatusBadRequest, "POST", ofA, `{"metadata":{"name":"../b/secrets/x"}}`},
 		{http.StatusBadRequest, "POST", ofA, `{"metadata":{}}`},
 		{http.StatusBadRequest, "POST", ofA, `{"metadata":{"name":"x"},"type":"` + template + `","type":"Opaque"}`},
-		{http.StatusBadRequest, "POST", ofA, `{"metadata":{"name":"x"},"Type":"Opaque"}`},
+		{http.StatusBadRequest, "POST", ofA, `{"metadata":{"name":"x"},"metadata":{"name":"y"}}`},
 		{http.StatusBadRequest, "POST", ofA, `{"metadata":{"name":"x","labels":{"config.kubesphere.io/type":"oauthclient"}}}`},
 		{http.StatusBadRequest, "POST", ofA, `{"metadata":{"name":"x","labels":{"kapis.dev/values":"shop"}}}`},
 		{http.StatusBadRequest, "POST", ofA, `{"metadata":{"name":"x","labels":{"owner":"helm"}}}`},

@@ -121,13 +121,14 @@ func read(r *restful.Request) (*corev1.Secret, error) {
 		return nil, err
 	}
 	body := &corev1.Secret{}
-	strict, err := sigsjson.UnmarshalStrict(raw, body)
+	// Pages send members that no Secret has, such as the cluster. Nothing but what edit takes is sent on.
+	strict, err := sigsjson.UnmarshalStrict(raw, body, sigsjson.DisallowDuplicateFields)
 	if err == nil && len(strict) > 0 {
 		err = strict[0]
 	}
 	switch {
 	case err != nil: // its text may repeat what the body has
-		return nil, status.BadRequestf("the body is no Secret as JSON, or has a member that is unknown or there twice")
+		return nil, status.BadRequestf("the body is no Secret as JSON, or has a member twice")
 	case body.Kind != "" && body.Kind != typeMeta.Kind, body.APIVersion != "" && body.APIVersion != typeMeta.APIVersion:
 		return nil, status.BadRequestf("the body is a %.63q of %.63q, and not a Secret of v1", body.Kind, body.APIVersion)
 	case body.Type != "" && body.Type != secretType:

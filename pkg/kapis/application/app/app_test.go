@@ -121,19 +121,33 @@ func newWorld(t *testing.T) (*scopetest.World, files) {
 // form returns a form and its header.
 func form(t *testing.T, file []byte, jsonData string) (body, header string) {
 	t.Helper()
-	var b bytes.Buffer
-	m := multipart.NewWriter(&b)
+	var texts []string
+	var files [][]byte
 	if jsonData != "" {
-		if err := m.WriteField("jsonData", jsonData); err != nil {
-			t.Fatal(err)
-		}
+		texts = []string{jsonData}
 	}
 	if file != nil {
+		files = [][]byte{file}
+	}
+	return formOf(t, files, texts)
+}
+
+// formOf returns a form with these files, and then these jsonData.
+func formOf(t *testing.T, files [][]byte, texts []string) (body, header string) {
+	t.Helper()
+	var b bytes.Buffer
+	m := multipart.NewWriter(&b)
+	for _, file := range files {
 		part, err := m.CreateFormFile("file", "a.tgz")
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, _ = part.Write(file)
+	}
+	for _, text := range texts {
+		if err := m.WriteField("jsonData", text); err != nil {
+			t.Fatal(err)
+		}
 	}
 	_ = m.Close()
 	return b.String(), "Content-Type: " + m.FormDataContentType()
@@ -215,7 +229,7 @@ func TestX29UploadsThatCantBeTakenSayWhyAndWriteNothing(t *testing.T) {
 		"no chart":           {"/workspaces/c/apps", `{}`, []byte("hello"), http.StatusUnprocessableEntity},
 		"a bomb":             {"/workspaces/c/apps", `{}`, bomb, http.StatusUnprocessableEntity},
 		"too large":          {"/workspaces/c/apps", `{}`, large, http.StatusRequestEntityTooLarge},
-		"too much JSON":      {"/workspaces/c/apps", `{"description":"` + strings.Repeat("x", 300<<10) + `"}`, content, http.StatusRequestEntityTooLarge},
+		"too much JSON":      {"/workspaces/c/apps", `{"description":"` + strings.Repeat("x", 1<<20) + `"}`, content, http.StatusRequestEntityTooLarge},
 		"a long text":        {"/workspaces/c/apps", `{"description":"` + strings.Repeat("x", 5000) + `"}`, content, http.StatusUnprocessableEntity},
 		"another version":    {"/workspaces/c/apps", `{"versionName":"9.9.9"}`, content, http.StatusUnprocessableEntity},
 		"no category":        {"/workspaces/c/apps", `{"categoryName":"none"}`, content, http.StatusUnprocessableEntity},
@@ -245,6 +259,70 @@ func TestX29UploadsThatCantBeTakenSayWhyAndWriteNothing(t *testing.T) {
 	w.Expect(http.StatusOK, "new", http.MethodPost, "/workspaces/c/apps?validate=true", asJSON(content, ""))
 	if got := w.Writes(); len(got) > 0 || len(f) != before {
 		t.Errorf("written: %q, %d files", got, len(f)-before)
+	}
+}
+
+// The console validates a form, adds jsonData to it once more, and sends it; and so again after an error.
+func TestAFormSaysWhatItsLastJSONDataSays(t *testing.T) {
+	w, _ := newWorld(t)
+	content := [][]byte{shop(t, "2.0.0")}
+	const first, last = `{"aliasName":"Old","icon":"old","categoryName":"db"}`,
+		`{"aliasName":"New","appName":"shop","versionName":"2.0.0","status":"success"}`
+	body, header := formOf(t, content, []string{first})
+	w.Expect(http.StatusOK, "new", http.MethodPost, "/workspaces/c/apps?validate=true", body, header)
+	body, header = formOf(t, content, []string{first, first, first, first, first, first, first, last})
+	info := object[made](t, w.Expect(http.StatusOK, "new", http.MethodPost, "/workspaces/c/apps", body, header))
+	a := object[v2.Application](t, w.Live("applications", info.AppID))
+	if info.AliasName != "New" || a.Annotations["kubesphere.io/alias-name"] != "New" || a.Spec.Icon != "" ||
+		a.Labels[v2.LabelCategory] != v2.CategoryUncategorized {
+		t.Errorf("%+v %+v", info, a)
+	}
+	w.Writes()
+	large := `{"description":"` + strings.Repeat("x", 1<<20) + `"}`
+	for name, c := range map[string]struct {
+		files [][]byte
+		texts []string
+		code  int
+	}{
+		"nine":                {content, slices.Repeat([]string{last}, 9), http.StatusBadRequest},
+		"two files":           {[][]byte{content[0], content[0]}, []string{last}, http.StatusBadRequest},
+		"two files, an empty": {[][]byte{{}, content[0]}, []string{last}, http.StatusBadRequest},
+		"a broken one before": {content, []string{`{`, last}, http.StatusBadRequest},
+		"a large one before":  {content, []string{large, last}, http.StatusRequestEntityTooLarge},
+	} {
+		body, header := formOf(t, c.files, c.texts)
+		if code, answer := w.Send("ann", http.MethodPost, "/workspaces/a/apps/shop-draft/versions", body, header); code != c.code {
+			t.Errorf("%s: %d %.300s, want %d", name, code, answer, c.code)
+		}
+	}
+	if got := w.Writes(); len(got) > 0 {
+		t.Errorf("written: %q", got)
+	}
+}
+
+func TestAnIconIsAsLargeAsPagesAllow(t *testing.T) {
+	w, _ := newWorld(t)
+	icon := "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(make([]byte, 512<<10))
+	tooLarge := strings.Repeat("a", 704<<10+1)
+	w.Expect(http.StatusOK, "ann", http.MethodPatch, "/workspaces/a/apps/shop-draft", `{"icon":"`+icon+`"}`)
+	if a := object[v2.Application](t, w.Live("applications", "shop-draft")); a.Spec.Icon != icon {
+		t.Errorf("an icon of %d bytes, want %d", len(a.Spec.Icon), len(icon))
+	}
+	w.Expect(http.StatusOK, "admin", http.MethodPost, "/categories", `{"metadata":{"name":"x"},"spec":{"icon":"`+icon+`"}}`)
+	body, header := formOf(t, [][]byte{shop(t, "2.0.0")}, slices.Repeat([]string{`{"icon":"` + icon + `"}`}, 3))
+	w.Expect(http.StatusOK, "new", http.MethodPost, "/workspaces/c/apps", body, header)
+	for path, body := range map[string]string{"/apps/shop-draft": `{"icon":"` + tooLarge + `"}`,
+		"/categories/x": `{"spec":{"icon":"` + tooLarge + `"}}`} {
+		answer := w.Expect(http.StatusUnprocessableEntity, "admin", http.MethodPatch, path, body)
+		if !strings.Contains(answer, "icon has more than 704 KiB") {
+			t.Errorf("%s: %.300s", path, answer)
+		}
+	}
+	// What a chart brings is in each of its versions.
+	drawn := charttest.Pack(t, "drawn", map[string]string{"Chart.yaml": "name: drawn\nversion: 1.0.0\nicon: \"" + icon[:129<<10] + "\"\n"})
+	answer := w.Expect(http.StatusOK, "new", http.MethodPost, "/workspaces/c/apps?validate=true", asJSON(drawn, ""))
+	if !strings.Contains(answer, `"icon":""`) {
+		t.Errorf("%.300s", answer)
 	}
 }
 

@@ -13,10 +13,14 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// maxCategory bounds the body of a category, and maxIcon the icon of anything.
 const (
-	maxCategory = 256 << 10
-	maxIcon     = 128 << 10
+	// maxCategory bounds the body of a category.
+	maxCategory = 1 << 20
+	// maxIcon bounds the icon of an application or a category: an image of 512 KiB, which pages allow, as a data URL. Such an object is well
+	// below the 1.5 MiB that etcd takes.
+	maxIcon = 704 << 10
+	// maxChartIcon bounds the icon that a chart brings, which each of its versions has.
+	maxChartIcon = 128 << 10
 )
 
 // categories serves the categories of applications.

@@ -68,7 +68,7 @@ func (h *Handler) readChart(r *restful.Request, req *appRequest) (*appstore.Pack
 	if p.Home != "" && !isWebAddress(p.Home) {
 		p.Home = ""
 	}
-	if len(p.Icon) > maxIcon {
+	if len(p.Icon) > maxChartIcon {
 		p.Icon = ""
 	}
 	return p, nil

@@ -23,11 +23,13 @@ import (
 
 // Bounds of what is said of an application.
 const (
-	maxJSON        = 256 << 10
+	maxJSON        = 1 << 20 // an icon, and what else is said
 	maxText        = 4096
 	maxAttachments = 16
 	maxMaintainers = 32
 	maxResources   = 256
+	// maxJSONParts is how often a form may have jsonData: pages that send a form again add what they say then to it.
+	maxJSONParts = 8
 	// maxPackages is how many large packages are in memory at once, and maxOfUser how many for one user. Bodies of smallBody bytes don't
 	// count.
 	maxPackages, maxOfUser = 8, 4
@@ -113,13 +115,17 @@ func (h *Handler) bounded(handle web.Handler) web.Handler {
 // read reads the body of a write, which is JSON, or a form with jsonData and the package as file.
 func (h *Handler) read(r *restful.Request) (*appRequest, error) {
 	most := h.Files.MaxSize()
-	body := int64(maxJSON + base64.StdEncoding.EncodedLen(most)) // a form has less around a file than base64 adds to it
+	form := strings.HasPrefix(r.HeaderParameter("Content-Type"), multipartForm)
+	body := int64(maxJSON + base64.StdEncoding.EncodedLen(most))
+	if form {
+		body = int64(maxJSONParts*maxJSON + most)
+	}
 	if r.Request.ContentLength > body {
 		return nil, tooLarge(most)
 	}
 	req := &appRequest{}
 	var err error
-	if strings.HasPrefix(r.HeaderParameter("Content-Type"), multipartForm) {
+	if form {
 		r.Request.Body = http.MaxBytesReader(nil, r.Request.Body, body)
 		err = readForm(r.Request, req, most)
 	} else {
@@ -141,14 +147,15 @@ func tooLarge(most int) error {
 	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a package has at most %d KiB", most>>10))
 }
 
-// readForm reads a form as it arrives: no part is kept beyond its bound.
+// readForm reads a form as it arrives: no part is kept beyond its bound. Of several jsonData the last one is what the form says, and
+// nothing is taken from those before it: what a page left out when it sent the form again is not said any more.
 func readForm(r *http.Request, req *appRequest, most int) error {
 	form, err := r.MultipartReader()
 	if err != nil {
 		return status.BadRequestf("the body is no form: multipart/form-data has a boundary")
 	}
 	var raw []byte
-	seen := map[string]bool{}
+	texts := 0
 	for {
 		part, err := form.NextPart()
 		if errors.Is(err, io.EOF) {
@@ -157,28 +164,26 @@ func readForm(r *http.Request, req *appRequest, most int) error {
 		if err != nil {
 			return unreadable(err, most)
 		}
-		name := part.FormName()
-		if name != "file" && name != "jsonData" {
-			continue
-		}
-		if seen[name] {
-			return status.BadRequestf("the form has the field %s twice", name)
-		}
-		seen[name] = true
-		bound := maxJSON
-		if name == "file" {
-			bound = most
-		}
-		content, err := readPart(part, bound)
-		if err != nil {
-			return err
-		}
-		if name == "file" {
-			raw = content
-			continue
-		}
-		if err := decode(content, req); err != nil {
-			return err
+		switch part.FormName() {
+		case "file":
+			if raw != nil {
+				return status.BadRequestf("the form has the field file twice")
+			}
+			if raw, err = readPart(part, most); err != nil {
+				return err
+			}
+		case "jsonData":
+			if texts++; texts > maxJSONParts {
+				return status.BadRequestf("the form has the field jsonData more than %d times", maxJSONParts)
+			}
+			content, err := readPart(part, maxJSON)
+			if err != nil {
+				return err
+			}
+			*req = appRequest{}
+			if err := decode(content, req); err != nil {
+				return err
+			}
 		}
 	}
 	if raw != nil {

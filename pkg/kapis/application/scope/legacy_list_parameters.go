@@ -21,7 +21,7 @@ const (
 const maxConditions = 16
 
 // sortKeys are the orders of older lists, and today's sort keys.
-var sortKeys = map[string]string{"sequence": "creationTimestamp", "createTime": "creationTimestamp"}
+var sortKeys = map[string]string{"sequence": "creationTimestamp", "createTime": "creationTimestamp", "status_time": "creationTimestamp"}
 
 // parameters translates the parameters of a list into those of today, and returns the states that its conditions name, nil for any. known
 // are the states of the kind; without any, a condition on the state has no meaning and is ignored, as pages send it to every list.
@@ -82,7 +82,8 @@ func order(values, out url.Values) error {
 	return nil
 }
 
-// conditions translates conditions: status=a|b, name=a|b, name~part and keyword=words.
+// conditions translates conditions: status=a|b, name=a|b, name~part and keyword=words. Other keys are ignored, as other filters that a list
+// does not know are: pages send some along with a label that says the same.
 func conditions(text string, known []string, out url.Values) (states []string, err error) {
 	if text == "" {
 		return nil, nil
@@ -109,8 +110,8 @@ func conditions(text string, known []string, out url.Values) (states []string, e
 			out.Set("names", strings.ReplaceAll(value, "|", ","))
 		case key == "keyword" && op == '=':
 			out.Set("q", value)
-		default:
-			return nil, query.Invalid(paramConditions, term, "status=, name=, name~ or keyword=; labelSelector for labels")
+		case key == "status", key == "keyword", key == "noLimit":
+			return nil, query.Invalid(paramConditions, term, key+"= and a value: a part is name~ alone")
 		}
 	}
 	return states, nil

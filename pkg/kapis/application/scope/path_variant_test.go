@@ -238,6 +238,9 @@ func TestOlderParametersOfListsAreTranslated(t *testing.T) {
 		{"paging=limit%3D2,page%3D2&orderBy=name", "draft-a draft-system"},
 		{"order=sequence&sortBy=sequence&statistics=true&labelSelector=tier%3Dx", "draft-a"},
 		{"sortBy=create_time&labelSelector=tier%3Dx", "draft-a"},
+		{"sortBy=status_time&labelSelector=tier%3Dx", "draft-a"},
+		{"conditions=colour%3Dred,status%3Ddraft,colour~r&sortBy=name", "new-b draft-system draft-a"}, // no list knows colours
+		{"conditions=status%3Dactive%7Cdraft,appName%3Dshop-x7k2p&label=tier%3Dx", "draft-a"},
 	} {
 		got := scopetest.Names(t, w.Expect(http.StatusOK, "admin", http.MethodGet, "/apps?"+c.query, ""))
 		if strings.Join(got, " ") != c.want {
@@ -245,7 +248,8 @@ func TestOlderParametersOfListsAreTranslated(t *testing.T) {
 		}
 	}
 	w.Expect(http.StatusOK, "admin", http.MethodGet, "/repos?conditions=status%3Dactive", "")
-	for _, bad := range []string{"conditions=x", "conditions==x", "conditions=colour%3Dred", "conditions=status~a", "paging=1", "reverse=x&orderBy=name",
+	for _, bad := range []string{"conditions=x", "conditions==x", "conditions=colour%3Dred,x", "conditions=status~a", "conditions=keyword~a",
+		"conditions=noLimit~a", "paging=1", "reverse=x&orderBy=name",
 		"conditions=status%3Dactive,status%3Ddraft", "labelSelector=%3D%3D", "limit=x", "conditions=" + strings.Repeat("name~a,", 17)} {
 		w.Expect(http.StatusBadRequest, "admin", http.MethodGet, "/apps?"+bad, "")
 	}

@@ -154,7 +154,7 @@ func (k Kind[O]) All(ctx context.Context, s *Store, label, value string) ([]O, e
 // Listing documents the parameters of a list that Kind.List answers, and says that its route restricts it to what the caller sees.
 func Listing(ws *restful.WebService, b *restful.RouteBuilder) *restful.RouteBuilder {
 	b.Metadata(web.MetadataPartialList, true)
-	b.Param(ws.QueryParameter(paramConditions, "status=a|b, name=a|b, name~part, keyword=words, joined by commas"))
+	b.Param(ws.QueryParameter(paramConditions, "status=a|b, name=a|b, name~part, keyword=words, joined by commas; others are ignored"))
 	for _, p := range resource.Parameters() {
 		switch p.Name {
 		case "watch", "view", "managedFields", "includeObject", "allowWatchBookmarks", "sendInitialEvents", "resourceVersionMatch",

@@ -6,6 +6,7 @@ import (
 
 	restful "github.com/emicklei/go-restful/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/kapis/iam/target"
@@ -40,7 +41,11 @@ func (h *Handler) list(r *restful.Request) (any, error) {
 			delete(values, name)
 		}
 	}
-	values.Set("labelSelector", iamv1beta1.LabelUserReference+"="+u.Name)
+	selector := iamv1beta1.LabelUserReference + "=" + u.Name
+	if len(validation.IsValidLabelValue(u.Name)) > 0 { // a user of before names were bounded, whose name is on no record
+		selector = iamv1beta1.LabelUserReference + ",!" + iamv1beta1.LabelUserReference
+	}
+	values.Set("labelSelector", selector)
 	q, err := query.Parse(values)
 	if err != nil {
 		return nil, err

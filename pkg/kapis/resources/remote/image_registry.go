@@ -200,15 +200,11 @@ func (t repositoryTags) Respond(w http.ResponseWriter, r *http.Request) {
 
 func (m *Handler) search(r *restful.Request) (any, error) {
 	ctx := r.Request.Context()
-	text, err := required(r, "q")
-	if err != nil {
-		return nil, err
-	}
 	creds, err := m.credentials(ctx, r.PathParameter("namespace"), r.QueryParameter("secret"))
 	if err != nil {
 		return nil, err
 	}
-	found, err := m.registries.Search(ctx, text, creds)
+	found, err := m.registries.Search(ctx, r.QueryParameter("q"), creds)
 	if err != nil {
 		return nil, err
 	}

@@ -118,7 +118,7 @@ func (m *Handler) MountV1alpha3(ws *restful.WebService) {
 	ws.Route(web.Namespaced(ws, ws.GET(ns+"/images")).To(m.remote(m.search)).
 		Operation("searchImages").Doc("Repositories by a part of their names, in Docker Hub or the Harbor of a Secret").
 		Returns(http.StatusOK, "OK", foundImages{}).
-		Param(ws.QueryParameter("q", "part of the name").Required(true)).Param(secret).
+		Param(ws.QueryParameter("q", "part of the name; without it the registry decides what it finds")).Param(secret).
 		Returns(http.StatusNotFound, "the registry can't be searched", nil))
 }
 
