@@ -2,6 +2,7 @@ package aggregated
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/filter"
 	"kapis.dev/ks-apiserver/pkg/kapis/kapistest"
+	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/request/requesttest"
 	"kapis.dev/ks-apiserver/pkg/resource"
@@ -303,13 +305,40 @@ func TestContinueLeadsToTheLastPage(t *testing.T) {
 	if l, names := listOf(t, ask(t, h, http.MethodGet, root+"/pods?limit=0&sortBy=name&ascending=false", "")); names != "b/p3 a/p2 a/p1" || l.Metadata.Continue != "" {
 		t.Errorf("got %q %+v", names, l)
 	}
-	for _, token := range []string{"x", "3", "e30", "eyJwIjoxLCJsIjoxfQ", "eyJwIjoyLCJsIjotMX0"} {
+	first, _ := listOf(t, ask(t, h, http.MethodGet, root+"/pods?limit=1&offset=1", ""))
+	if _, names := listOf(t, ask(t, h, http.MethodGet, root+"/pods?limit=1&offset=1&continue="+first.Metadata.Continue, "")); names != "b/p3" {
+		t.Errorf("after the second of three: %q", names)
+	}
+	if _, names := listOf(t, ask(t, h, http.MethodGet, root+"/pods?continue=eyJwIjoyLCJsIjoyfQ", "")); names != "b/p3" { // by an earlier release
+		t.Errorf("on the second page: %q", names)
+	}
+	for _, token := range []string{"x", "3", "e30", "eyJwIjoxLCJsIjoxfQ", "eyJwIjoyLCJsIjotMX0", base64.RawURLEncoding.EncodeToString([]byte(`{"a":"!","l":1}`)),
+		base64.RawURLEncoding.EncodeToString([]byte(`{"a":"` + (&query.Cursor{}).String() + `"}`))} {
 		if rec := ask(t, h, http.MethodGet, root+"/pods?continue="+token, ""); rec.Code != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", token, rec.Code, rec.Body)
 		}
 	}
 	if rec := ask(t, h, http.MethodGet, root+"/pods?page=1&continue=eyJwIjoyLCJsIjoyfQ", ""); rec.Code != http.StatusBadRequest {
 		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+}
+
+// An object that is there all the time is on one page, whatever goes before it meanwhile.
+func TestPagesThatFollowEachOtherHaveEachObjectOnce(t *testing.T) {
+	c := &cluster{}
+	c.allow(allPods)
+	h := serve(t, c, kapistest.NewService(t))
+	for sorted, want := range map[string]string{"": "a/p2", "&sortBy=name&ascending=true": "a/p2", "&sortBy=namespace": "a/p2"} {
+		first, names := listOf(t, ask(t, h, http.MethodGet, root+"/pods?limit=1"+sorted, ""))
+		gone := strings.TrimLeft(names, "ab/")
+		second, names := listOf(t, ask(t, h, http.MethodGet, root+"/pods?limit=1&fieldSelector=metadata.name!%3D"+gone+sorted+"&continue="+
+			first.Metadata.Continue, ""))
+		if names != want {
+			t.Errorf("%s: without %s, the second page has %q, want %s", sorted, gone, names, want)
+		}
+		if second.Metadata.Continue == "" {
+			t.Errorf("%s: the second page of three is the last one", sorted)
+		}
 	}
 }
 

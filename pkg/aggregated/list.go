@@ -26,6 +26,7 @@ func (h *Handler) list(r *http.Request, a *access) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	q.Last = true
 	if err := h.authorize(ctx, a); err != nil {
 		return nil, err
 	}
@@ -88,26 +89,34 @@ func parameters(values url.Values, a *access) (url.Values, error) {
 	if err != nil {
 		return nil, query.Invalid("continue", token, "what the last page said")
 	}
-	values.Set("page", strconv.Itoa(at.Page))
+	for _, name := range [...]string{"resourceVersion", "offset", "cursor"} { // of the first page
+		values.Del(name)
+	}
+	if at.After == "" {
+		values.Set("page", strconv.Itoa(at.Page))
+	} else {
+		values.Set("cursor", at.After)
+	}
 	values.Set("limit", strconv.Itoa(at.Limit))
-	values.Del("resourceVersion")
 	return values, nil
 }
 
-// position is what continue says: the next page, and of how many objects pages are.
+// position is what continue says: after which object the next page begins, and of how many objects pages are. Earlier releases said the
+// number of the page.
 type position struct {
-	Page  int `json:"p"`
-	Limit int `json:"l"`
+	After string `json:"a,omitempty"`
+	Page  int    `json:"p,omitempty"`
+	Limit int    `json:"l"`
 }
 
 // following returns the continue of a page, "" for the last one.
 func following(p *page.Page, q *query.Query) string {
-	if p.Remaining <= 0 || q.Limit <= 0 || q.Page < 1 {
+	if p.Remaining <= 0 || q.Limit <= 0 || p.Last == nil {
 		return ""
 	}
-	text, err := json.Marshal(position{q.Page + 1, q.Limit})
+	text, err := json.Marshal(position{After: p.Last.String(), Limit: q.Limit})
 	if err != nil {
-		return "" // two numbers can always be encoded
+		return "" // a text and a number can always be encoded
 	}
 	return base64.RawURLEncoding.EncodeToString(text)
 }
@@ -118,7 +127,11 @@ func parsePosition(token string) (position, error) {
 	if err == nil {
 		err = json.Unmarshal(text, &at)
 	}
-	if err == nil && (at.Page < 2 || at.Limit < 1) {
+	if err == nil && at.After != "" {
+		_, err = query.ParseCursor(at.After)
+		at.Page = 0
+	}
+	if err == nil && (at.After == "" && at.Page < 2 || at.Limit < 1) {
 		err = status.BadRequestf("no position")
 	}
 	return at, err

@@ -11,6 +11,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -22,8 +23,9 @@ const (
 	// an answer in JSON.
 	maxJSON = 4 << 20
 	maxYAML = 16 << 20
-	// maxConversions is how many answers are written as YAML at once.
+	// maxConversions is how many answers become YAML at once, and maxSending how many bytes of YAML are sent at once.
 	maxConversions = 8
+	maxSending     = 128 << 20
 )
 
 var (
@@ -36,7 +38,7 @@ var (
 // YAML writes answers of /kapis and /kapi as YAML for clients whose Accept header names it and not JSON. next answers in JSON. Streams and
 // files are not written so.
 func YAML(next http.Handler) http.Handler {
-	converting := make(chan struct{}, maxConversions)
+	converting, sending := make(chan struct{}, maxConversions), httpcache.NewResponses(maxSending, maxYAML)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !WantsYAML(r) {
 			next.ServeHTTP(w, r)
@@ -44,25 +46,47 @@ func YAML(next http.Handler) http.Handler {
 		}
 		select {
 		case converting <- struct{}{}:
-			defer func() { <-converting }()
 		default:
 			web.WriteError(w, r, errYAMLBusy)
 			return
 		}
 		inJSON := r.Clone(r.Context())
+		if r.Method == http.MethodHead { // its length is that of the YAML
+			inJSON = r.Clone(web.AsHead(r.Context()))
+			inJSON.Method = http.MethodGet
+		}
 		inJSON.Header.Set("Accept", mediaJSON)
 		for _, name := range [...]string{"Accept-Encoding", "If-None-Match", "If-Modified-Since"} {
 			inJSON.Header.Del(name) // an entity tag is that of the answer in JSON
 		}
 		answer := &bufferedAnswer{header: w.Header(), code: http.StatusOK}
-		next.ServeHTTP(answer, inJSON)
-		answer.send(w, r)
+		text, err := func() ([]byte, error) {
+			defer func() { <-converting }() // a client that reads nothing keeps no others from their YAML
+			next.ServeHTTP(answer, inJSON)
+			return answer.text()
+		}()
+		sent := sending.Reserve()
+		defer sent.Release()
+		if err == nil {
+			err = sent.Add(int64(len(text)))
+		}
+		if err != nil {
+			answer.header.Del("ETag")
+			web.WriteError(w, r, err)
+			return
+		}
+		answer.header.Set("Content-Length", strconv.Itoa(len(text)))
+		w.WriteHeader(answer.code)
+		if r.Method != http.MethodHead {
+			httpcache.Write(w, text)
+		}
 	})
 }
 
 // WantsYAML reports whether the answer to a read is to be YAML.
 func WantsYAML(r *http.Request) bool {
-	if r.Method != http.MethodGet || web.Quality(r.Header, mediaYAML) == 0 || web.Quality(r.Header, mediaJSON) > 0 {
+	read := r.Method == http.MethodGet || r.Method == http.MethodHead
+	if !read || web.Quality(r.Header, mediaYAML) == 0 || web.Quality(r.Header, mediaJSON) > 0 {
 		return false
 	}
 	info := request.InfoFrom(r.Context())
@@ -92,19 +116,6 @@ func (a *bufferedAnswer) Write(p []byte) (int, error) {
 	return a.body.Write(p)
 }
 
-// send writes the answer.
-func (a *bufferedAnswer) send(w http.ResponseWriter, r *http.Request) {
-	text, err := a.text()
-	if err != nil {
-		a.header.Del("ETag")
-		web.WriteError(w, r, err)
-		return
-	}
-	a.header.Set("Content-Length", strconv.Itoa(len(text)))
-	w.WriteHeader(a.code)
-	_, _ = w.Write(text) // the client is gone
-}
-
 // text returns the body, and what is JSON as YAML.
 func (a *bufferedAnswer) text() ([]byte, error) {
 	if a.tooBig {
@@ -120,6 +131,7 @@ func (a *bufferedAnswer) text() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.body = bytes.Buffer{} // sending may take a while
 	a.header.Set("Content-Type", mediaYAML)
 	a.header.Del("ETag")
 	a.header.Add("Vary", "Accept")

@@ -1,11 +1,14 @@
 package filter_test
 
 import (
+	"bytes"
 	"net/http"
 	"net/http/httptest"
 	"path"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"kapis.dev/ks-apiserver/pkg/filter"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -54,6 +57,7 @@ func TestAnswersAreYAMLForWhoAsksForIt(t *testing.T) {
 		"TooDeep":        {"GET", "deep", yaml, 413, json, "limit and page"},
 		"JSONRefused":    {"GET", "pods/a", "application/yaml, application/json;q=0", 200, yaml, "kind: Pod"},
 		"AFile":          {"GET", "namespaces/a/pods/a/file", yaml, 304, "", ""},
+		"AHead":          {"HEAD", "pods/a", yaml, 200, yaml, ""},
 		"OfKubernetes":   {"GET", "../../../api/v1/pods", yaml, 304, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,6 +77,83 @@ func TestAnswersAreYAMLForWhoAsksForIt(t *testing.T) {
 				t.Errorf("the YAML has the entity tag of the JSON, %s", got.Header.Get("ETag"))
 			}
 		})
+	}
+}
+
+func TestAHeadOfYAMLHasTheLengthOfIt(t *testing.T) {
+	h := filter.Chain(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		web.WriteJSON(w, r, http.StatusOK, map[string]any{"endless": web.IsHead(r)})
+	}), filter.Info, filter.YAML)
+	for method, want := range map[string]string{http.MethodGet: "endless: false\n", http.MethodHead: ""} {
+		r := httptest.NewRequest(method, "/kapis/x/v1/pods/a", nil)
+		r.Header.Set("Accept", "application/yaml")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if n := w.Header().Get("Content-Length"); w.Code != http.StatusOK || w.Body.String() != want || n != "15" && n != "14" {
+			t.Errorf("%s: %d, %s bytes: %q", method, w.Code, n, w.Body)
+		}
+	}
+}
+
+// stalled is a client that reads nothing of an answer before it is let go.
+type stalled struct {
+	*httptest.ResponseRecorder
+	began chan struct{}
+	goOn  chan struct{}
+	timed bool // it has a bounded time
+}
+
+func (s *stalled) Write(p []byte) (int, error) {
+	select {
+	case s.began <- struct{}{}:
+	case <-s.goOn:
+	}
+	<-s.goOn
+	return s.ResponseRecorder.Write(p)
+}
+
+func (s *stalled) SetWriteDeadline(at time.Time) error {
+	s.timed = s.timed || !at.IsZero()
+	return nil
+}
+
+// U8: clients that read nothing keep nobody else from YAML, but for bytes that are in memory for them.
+func TestAClientThatReadsNothingKeepsNobodyFromYAML(t *testing.T) {
+	const long = 4 << 20
+	text := bytes.Repeat([]byte("x"), long)
+	h := filter.Chain(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "short") {
+			web.WriteJSON(w, r, http.StatusOK, "x")
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain") // what is no JSON is sent as it is
+		_, _ = w.Write(text)
+	}), filter.Info, filter.YAML)
+	ask := func(w http.ResponseWriter, name string) {
+		r := httptest.NewRequest(http.MethodGet, "/kapis/x/v1/pods/"+name, nil)
+		r.Header.Set("Accept", "application/yaml")
+		h.ServeHTTP(w, r)
+	}
+	goOn, all := make(chan struct{}), sync.WaitGroup{}
+	var clients []*stalled
+	for range 32 { // 128 MiB
+		s := &stalled{ResponseRecorder: httptest.NewRecorder(), began: make(chan struct{}), goOn: goOn}
+		clients = append(clients, s)
+		all.Go(func() { ask(s, "long") })
+		<-s.began
+	}
+	for name, want := range map[string]int{"short": http.StatusOK, "long": http.StatusTooManyRequests} {
+		w := httptest.NewRecorder()
+		if ask(w, name); w.Code != want {
+			t.Errorf("%s: got %d %.200s", name, w.Code, w.Body)
+		}
+	}
+	close(goOn)
+	all.Wait()
+	for _, s := range clients {
+		if s.Code != http.StatusOK || s.Body.Len() != long || !s.timed {
+			t.Errorf("a client that read late: %d, %d bytes, with a deadline: %v", s.Code, s.Body.Len(), s.timed)
+		}
 	}
 }
 

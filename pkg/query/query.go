@@ -84,6 +84,8 @@ type Query struct {
 	// Keys asks for keys in place of objects: every Every-th one; 0 spreads Limit keys evenly over all.
 	Keys  bool
 	Every int
+	// Last asks for the position of the last object of a page.
+	Last bool
 	// Objects is how many of the first keys come with their objects.
 	Objects int
 	// SortBy are the sort keys, the first decides; empty means creation time. Equal objects are
@@ -112,6 +114,9 @@ type Query struct {
 
 	// Project are the only fields that items have, nil for all.
 	Project []Path
+	// Reduced says that the caller may see nothing but Project of an object, in any form of the answer: rows of Tables, entity tags, sort
+	// values. Who sets it allows no filter, order or facet by anything else.
+	Reduced bool
 	// Facets are the fields whose values are counted over all matches.
 	Facets []Path
 	// Version is a resource version that the answer must include, empty for any.
@@ -367,7 +372,7 @@ func (q *Query) number(param string, absent int) (int, error) {
 
 func (q *Query) parseSort() error {
 	v, _ := q.Param(paramSortBy)
-	if v == "" {
+	if v == "" || strings.HasPrefix(v, `{"`) { // pages that know no key send those of all their lists, as one JSON object
 		return nil
 	}
 	for rest := v; rest != ""; {

@@ -29,7 +29,7 @@ func parse(t testing.TB, raw string) *Query {
 
 // A filter that Filtered does not know would be left out of plans.
 func TestEveryFieldThatIsNoShapeIsAFilter(t *testing.T) {
-	shape := []string{"Limit", "Page", "Cursor", "Offset", "Keys", "Every", "Objects", "SortBy", "Ascending", "Project", "Facets", "Version",
+	shape := []string{"Limit", "Page", "Cursor", "Offset", "Keys", "Every", "Objects", "SortBy", "Ascending", "Project", "Facets", "Version", "Last", "Reduced",
 		"ManagedFields", "params"}
 	own := []string{"status"}
 	if parse(t, "limit=10&page=2&sortBy=name&ascending=true&other=x").Filtered(own) || !parse(t, "status=").Filtered(own) {
@@ -199,6 +199,12 @@ func TestFieldSelectors(t *testing.T) {
 }
 
 func TestSortKeys(t *testing.T) {
+	if q := parse(t, `sortBy=%7B"jobs":"updateTime","pods":"startTime"%7D`); len(q.SortBy) > 0 {
+		t.Errorf("an object that a page encoded: %+v", q.SortBy)
+	}
+	if q := parse(t, "sortBy=%7B.spec.a%7D"); len(q.SortBy) != 1 {
+		t.Errorf("what is no object is a key, of which the kind says that there is none: %+v", q.SortBy)
+	}
 	if q := parse(t, "sortBy=.metadata.labels['a,b'],name"); len(q.SortBy) != 2 || q.SortBy[0].Path[2] != "a,b" {
 		t.Errorf("got %+v", q.SortBy)
 	}

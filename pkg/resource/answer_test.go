@@ -9,16 +9,20 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
 	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/storetest"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -127,6 +131,86 @@ func TestPartialListsSaySo(t *testing.T) {
 	}
 }
 
+// S1: a caller who sees a few fields of all objects sees no others in a Table, among keys, or by a tag that moves with them.
+func TestAReducedListShowsNothingElseInAnyForm(t *testing.T) {
+	const path = "/apis/iam.kubesphere.io/v1beta1/users"
+	bob := func(version, login string) string {
+		return `{"kind":"User","apiVersion":"iam.kubesphere.io/v1beta1","metadata":{"name":"bob","uid":"hidden","resourceVersion":"` + version +
+			`","creationTimestamp":"2026-01-01T00:00:00Z","labels":{"origin":"hidden"},"annotations":{"changed":"hidden","kubesphere.io/alias-name":"Bob"}},` +
+			`"spec":{"email":"hidden"},"status":{"state":"Active","lastLoginTime":"` + login + `"}}`
+	}
+	all := storetest.Kinds{
+		{Group: "iam.kubesphere.io", Version: "v1beta1"}: storetest.Cluster("users User"),
+		{Group: "apiextensions.k8s.io", Version: "v1"}:   storetest.Cluster("customresourcedefinitions CustomResourceDefinition"),
+	}
+	w := openWorld(t, map[string][]string{path: {bob("5", "2026-11-27T08:00:00Z")}, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": {
+		`{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1","metadata":{"name":"users.iam.kubesphere.io","uid":"c",` +
+			`"resourceVersion":"3"},"spec":{"versions":[{"name":"v1beta1","additionalPrinterColumns":[{"jsonPath":".spec.email","name":"Email",` +
+			`"type":"string"},{"jsonPath":".status.lastLoginTime","name":"Login","type":"string"},{"jsonPath":".status.state","name":"State","type":"string"}]}]}}`,
+	}}, Options{}, store.Options{Discovery: all, VersionWait: 2 * time.Minute})
+	k := w.resolve(t, "iam.kubesphere.io", "users")
+	annotated := func(p *page.Page, _ string) *page.Answer {
+		return p.AnnotatedAt([]string{"role"}, func(int) []string { return []string{"hidden"} }).List()
+	}
+	answer := func(raw, accept string, form Form) *httptest.ResponseRecorder {
+		t.Helper()
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Header.Set("Accept", accept)
+		nothing, _ := query.Parse(nil)
+		v, err := w.Answer(r, &Listing{Kind: k, Query: nothing, Scope: plan.Scope{PartialList: &authz.PartialList{Key: "k"}}, Form: form,
+			BeforePage: func(l *Listing) (err error) {
+				values, _ := url.ParseQuery(raw)
+				l.Query, err = query.Parse(values)
+				l.Query.Reduced, l.Query.Project = true, []query.Path{{"kind"}, {"metadata", "name"}, {"metadata", "annotations", "kubesphere.io/alias-name"},
+					{"status", "state"}}
+				l.Scope.PartialList = nil
+				return err
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec := httptest.NewRecorder()
+		web.Write(rec, r, v, nil)
+		return rec
+	}
+	const table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+	forms := []struct {
+		raw, accept string
+		form        Form
+	}{
+		{"", "application/json", Items}, {"", "application/json", annotated}, {"", table, Items}, {"includeObject=Object", table, Items},
+		{"includeObject=None", table, Items}, {"view=keys&limit=1&sortBy=name", "application/json", Items},
+		{"view=keys&limit=1&objects=1&sortBy=name", "application/json", Items},
+	}
+	var tags []string
+	for round := range 3 { // not cached, cached, changed
+		if round == 2 {
+			w.send(path, "MODIFIED", bob("2000", "2026-11-28T08:00:00Z"))
+			w.page(t, k, "resourceVersion=2000")
+		}
+		for i, f := range forms {
+			got := answer(f.raw, f.accept, f.form)
+			body := got.Body.String()
+			for _, private := range []string{"hidden", "2026-11", `"email"`, `"5"`, "2026-01-01"} {
+				if strings.Contains(body, private) {
+					t.Errorf("%q as %s shows %s: %s", f.raw, f.accept, private, body)
+				}
+			}
+			if got.Code != http.StatusOK || !strings.Contains(body, "bob") {
+				t.Errorf("%q as %s: %d %s", f.raw, f.accept, got.Code, body)
+			}
+			if tag := got.Header().Get("ETag"); round == 0 {
+				tags = append(tags, tag)
+			} else if tag != tags[i] {
+				t.Errorf("%q as %s: a change of what is not shown moves the tag", f.raw, f.accept)
+			}
+		}
+	}
+	if whole := respond(w.page(t, k, "").Items(), http.MethodGet); !strings.Contains(whole.Body.String(), "hidden") {
+		t.Errorf("who may list them sees less: %s", whole.Body)
+	}
+}
+
 // The tag does not change with other objects, and changes with what the page shows.
 func TestTagsFollowThePage(t *testing.T) {
 	w := newWorld(t, map[string][]string{podsPath: manyPods(30)}, Options{})
@@ -190,6 +274,35 @@ func TestPagesAreKeptFromTheSecondTimeOnWhileTheyAreTheSame(t *testing.T) {
 	}
 	if !strings.Contains(respond(p.Items(), http.MethodGet).Body.String(), `"resourceVersion":"2001"},"spec"`) {
 		t.Error("the page is not of the moment")
+	}
+}
+
+// U8: a page that is kept counts its facets and keys, also where these have changed and its objects have not.
+func TestKeptPagesCountTheirFacetsAndKeys(t *testing.T) {
+	w := newWorld(t, map[string][]string{podsPath: padded(300, 250)}, Options{})
+	k := w.resolve(t, "", "pods")
+	for _, c := range []struct {
+		raw  string
+		most int64
+		cost func(*page.Page) int
+	}{
+		{"limit=0&facets=.spec.pad", 60_000, func(p *page.Page) int { return len(p.Facets) }},
+		{"limit=300&view=keys&sortBy=.spec.pad", 300_000, func(p *page.Page) int { return 250 * len(p.Keys) }},
+	} {
+		before := w.pages.Size()
+		w.page(t, k, c.raw)
+		p := w.page(t, k, c.raw)
+		if counted, cost := w.pages.Size()-before, int64(c.cost(p)); p.Body == nil || cost < 60_000 || counted < cost {
+			t.Errorf("%s: %d bytes are counted of %d", c.raw, counted, cost)
+		}
+	}
+	before, raw := w.pages.Size(), "limit=0&facets=.spec.pad&resourceVersion="
+	for i := range 100 {
+		w.send(podsPath, "DELETED", strings.Replace(padded(300, 250)[i], `"resourceVersion":"7"`, fmt.Sprintf(`"resourceVersion":"%d"`, 2000+i), 1))
+	}
+	w.page(t, k, raw+"2099")
+	if less := before - w.pages.Size(); less < 20_000 {
+		t.Errorf("a third of the facets is gone, and %d bytes are", less)
 	}
 }
 

@@ -292,11 +292,14 @@ func clusterObjects() map[string][]string {
 		"/apis/cluster.kubesphere.io/v1alpha1/labels": {obj("l1", "", `"spec":{"key":"env","value":"prod"}`), obj("l2", "", `"spec":{"key":"env","value":"test"}`)},
 		"/apis/example.com/v1/widgets":                {obj("a/w", "", ""), obj("b/w", "", "")},
 		"/apis/kubesphere.io/v1alpha1/extensions": {
-			obj("shop", labelled("kubesphere.io/category", "trade"),
-				`"spec":{"displayName":{"en":"The Market","zh":"商店"}},"status":{"recommendedVersion":"1.0.0","state":"Installed","enabled":true}`),
-			obj("pay", "", `"spec":{"displayName":{"en":"Payments"}},"status":{"recommendedVersion":"2.0.0"}`),
-			obj("old", "", `"spec":{},"status":{"state":"UpgradeFailed","enabled":false}`),
-			obj("new", "", `"spec":{"displayName":"x"},"status":{}`),
+			obj("shop", at(4)+","+labelled("kubesphere.io/category", "trade"),
+				`"spec":{"displayName":{"en":"The Market","zh":"商店"}},"status":{"recommendedVersion":"1.0.0","state":"Installed","enabled":true,`+
+					`"versions":[{"version":"1.0.0","creationTimestamp":"2026-02-01T00:00:00Z"}]}`),
+			obj("pay", at(3), `"spec":{"displayName":{"en":"Payments"}},"status":{"recommendedVersion":"2.0.0",`+
+				`"versions":[{"creationTimestamp":"2025-01-01T00:00:00Z"},{"creationTimestamp":"2026-03-01T00:00:00Z"},{}]}`),
+			obj("old", at(2), `"spec":{},"status":{"state":"UpgradeFailed","enabled":false}`),
+			obj("new", at(1), `"spec":{"displayName":"x"},"status":{}`),
+			obj("gone", at(5), `"spec":{},"status":{"recommendedVersion":"1.0.0","state":"Uninstalled"}`),
 		},
 		"/apis/example.com/v1/gadgets": {
 			obj("g1", labelled(plan.WorkspaceLabel, "w1"), ""),
@@ -335,7 +338,8 @@ func TestFiltersAndSortKeysOfKinds(t *testing.T) {
 		{"daemonsets", "status=stopped", "stop"}, {"daemonsets", "status=running", "run"}, {"daemonsets", "status=updating", "up"},
 		{"jobs", "status=completed", "done"}, {"jobs", "status=failed", "broke"}, {"jobs", "status=running", "busy"}, {"jobs", "status=failed|running", "broke busy"},
 		{"jobs", "sortBy=updateTime", "busy broke done"}, {"jobs", "sortBy=lastUpdateTimestamp", "busy broke done"}, {"jobs", "sortBy=status", "done broke busy"},
-		{"cronjobs", "status=paused", "off"}, {"cronjobs", "status=running", "on"},
+		{"cronjobs", "status=paused", "off"}, {"cronjobs", "status=running", "on"}, {"cronjobs", "sortBy=status", "off on"},
+		{"cronjobs", `sortBy={"deployments":"updateTime","pods":"startTime"}`, "off on"},
 		{"nodes", "status=unschedulable", "shut"}, {"nodes", "status=warning", "full"}, {"nodes", "status=running", "ok"}, {"nodes", "sortBy=name", "full ok shut"},
 		{"nodes", "labelSelector=node-role.kubernetes.io/master|node-role.kubernetes.io/control-plane", "ok shut"},
 		{"nodes", "labelSelector=!node-role.kubernetes.io/edge", "full ok shut"},
@@ -384,9 +388,13 @@ func TestFiltersAndSortKeysOfKinds(t *testing.T) {
 		{"rbac.authorization.k8s.io" + "/roles", "aggregateTo=native", "other"}, {"rbac.authorization.k8s.io" + "/clusterroles", "aggregateTo=native", "other"},
 
 		{"extensions", "q=market", "shop"}, {"extensions", "q=商店", "shop"}, {"extensions", "q=the+trade", "shop"}, {"extensions", "q=PAY", "pay"},
-		{"extensions", "q=pay+market", ""}, {"extensions", "q=&status=&enabled=&available=&sortBy=", "new old pay shop"}, {"extensions", "q=en", "pay"},
+		{"extensions", "status=notInstalled", "gone new pay"}, {"extensions", "status=NOTINSTALLED&available=true", "gone pay"},
+		{"extensions", "status=installed|notinstalled", "gone new pay shop"}, {"extensions", "status=UpgradeFailed|", "new old pay"},
+		{"extensions", "sortBy=installTimestamp", "new old pay shop gone"}, {"extensions", "sortBy=updateTimestamp", "new old pay shop gone"},
+		{"extensions", "sortBy=versionUpdateTimestamp", "new old gone shop pay"}, // of the latest version, or of the extension
+		{"extensions", "q=pay+market", ""}, {"extensions", "q=&status=&enabled=&available=&sortBy=", "new old pay shop gone"}, {"extensions", "q=en", "pay"},
 		{"extensions", "status=installed", "shop"}, {"extensions", "status=Installed|UpgradeFailed", "old shop"}, {"extensions", "status=Odd", ""},
-		{"extensions", "enabled=true", "shop"}, {"extensions", "enabled=false", "new old pay"}, {"extensions", "available=true", "old pay shop"},
+		{"extensions", "enabled=true", "shop"}, {"extensions", "enabled=false", "gone new old pay"}, {"extensions", "available=true", "gone old pay shop"},
 		{"extensions", "available=false", "new"}, {"extensions", "available=true&status=Installed&enabled=true&q=mark", "shop"},
 		{"extensions", "fieldSelector=status.state=", "new pay"}, {"extensions", "name=Market", ""},
 

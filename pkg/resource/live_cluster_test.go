@@ -29,6 +29,7 @@ import (
 type cluster struct {
 	*Service
 	t     testing.TB
+	host  string
 	store *store.Store
 	guard *stream.Guard
 
@@ -49,21 +50,26 @@ func newLiveCluster(t testing.TB) *cluster {
 		missing: map[string]bool{},
 	}
 	srv := httptest.NewServer(http.HandlerFunc(c.serve))
+	t.Cleanup(srv.Close)
+	c.host = srv.URL
+	c.store, c.Service = c.replica()
+	return c
+}
+
+// replica returns another service that reads the cluster.
+func (c *cluster) replica() (*store.Store, *Service) {
 	ctx, cancel := context.WithCancel(context.Background())
 	st, err := store.New(ctx, store.Options{
-		Config: &rest.Config{Host: srv.URL}, Discovery: (*kindsOf)(c), Schemas: Schemas(), SyncWait: 2 * time.Minute, VersionWait: 100 * time.Millisecond,
+		Config: &rest.Config{Host: c.host}, Discovery: (*kindsOf)(c), Schemas: Schemas(), SyncWait: 2 * time.Minute, VersionWait: 100 * time.Millisecond,
 	})
 	if err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	c.t.Cleanup(func() {
 		cancel()
-		srv.CloseClientConnections()
 		st.Wait()
-		srv.Close()
 	})
-	c.store, c.Service = st, New(st, Options{})
-	return c
+	return st, New(st, Options{})
 }
 
 const podsAt = "/api/v1/pods"
@@ -166,14 +172,23 @@ func (c *cluster) remove(path, namespace, name string, told bool) string {
 }
 
 // forget makes the reflector of a kind list again, as after a restart of kube-apiserver.
-func (c *cluster) forget(path string) {
+func (c *cluster) forget(path string) { c.expire(c.apart(path)) }
+
+// apart returns the watches of a kind, which are told nothing from then on.
+func (c *cluster) apart(path string) []chan string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.tell(path, `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","code":410,"reason":"Expired","message":"too old"}}`)
-	for _, s := range c.streams[path] {
+	all := c.streams[path]
+	c.streams[path] = nil
+	return all
+}
+
+// expire ends watches with the error after which reflectors list again.
+func (c *cluster) expire(watches []chan string) {
+	for _, s := range watches {
+		s <- `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","code":410,"reason":"Expired","message":"too old"}}`
 		close(s)
 	}
-	c.streams[path] = nil
 }
 
 func (c *cluster) tell(path, frame string) {

@@ -103,7 +103,7 @@ func (r *result) update(s *Service, snap *index.Snapshot, b *plan.Builder) (*fou
 	bytes := int64(resultBytes + len(next.facets))
 	if w.rows != nil {
 		next.rows = w.rows.Copy()
-		bytes += int64(w.rows.Len()) * b.Order.Bytes()
+		bytes += b.Order.Bytes(w.rows)
 	}
 	for i := range w.counters {
 		bytes += w.counters[i].Bytes

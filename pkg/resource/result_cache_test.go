@@ -218,6 +218,45 @@ func TestResultsNeverGoBack(t *testing.T) {
 	}
 }
 
+// U8: what a result has of its objects is counted, whatever a query sorts by.
+func TestResultsCountTheTextsThatTheyHave(t *testing.T) {
+	const n = 50
+	version := 2000
+	labelled := func(i, length int) string {
+		version++
+		return changed(i, version, fmt.Sprintf(`"v":"%s%02d"`, strings.Repeat("x", length), i))
+	}
+	var objects []string
+	for i := range n {
+		objects = append(objects, labelled(i, 200))
+	}
+	w := newWorld(t, map[string][]string{podsPath: objects}, Options{})
+	k := w.resolve(t, "", "pods")
+	size := func(raw string) int64 {
+		t.Helper()
+		if _, err := w.list(t, k, plan.Scope{}, raw); err != nil {
+			t.Fatal(err)
+		}
+		return w.results.Size()
+	}
+	const byLabel = "limit=0&name=p&sortBy=.metadata.labels.v"
+	long := size(byLabel)
+	if long < n*200 {
+		t.Errorf("%d texts of 200 bytes are counted as %d bytes", n, long)
+	}
+	if all := size("limit=0&name=p&sortBy=.metadata"); all-long >= long-n*200+100 {
+		t.Errorf("the order by what has none costs %d bytes more than %d", all-long, long-n*200)
+	}
+	before := w.results.Size()
+	for i := range n - 10 { // as few as are applied to the result, one by one
+		w.send(podsPath, "MODIFIED", labelled(i, 5))
+	}
+	w.send(podsPath, "DELETED", labelled(n-1, 200))
+	if less, want := before-size(byLabel+"&resourceVersion="+strconv.Itoa(version)), int64((n-10)*195+202); less < want || less > want+200 {
+		t.Errorf("without %d bytes of texts there are %d bytes less", want, less)
+	}
+}
+
 func TestResultsOfAnotherCacheAreNotFollowed(t *testing.T) {
 	w := newWorld(t, map[string][]string{podsPath: manyPods(3)}, Options{})
 	var asked atomic.Int64

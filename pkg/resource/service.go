@@ -200,7 +200,7 @@ func (s *Service) List(ctx context.Context, k *store.Kind, scope plan.Scope, q *
 			return nil, err
 		}
 		if !b.Stale() {
-			if !b.Own.Completed() || q.Keys {
+			if !b.Own.Completed() || q.Keys || q.Reduced {
 				return p, nil
 			}
 			return s.complete(ctx, b.Own, scope, p), nil
@@ -246,6 +246,16 @@ func (s *Service) page(snap *index.Snapshot, b *plan.Builder) (*page.Page, *inde
 		} else {
 			m.Page(start, n, !b.Query.Ascending, collect)
 		}
+	}
+	if b.Query.Last && p.Remaining > 0 {
+		last := p.Records[n-1]
+		p.Last = &query.Cursor{After: true, Namespace: last.Namespace, Name: last.Name}
+		if p.Last.Key, err = b.Order.Key(last); err != nil {
+			return nil, nil, err
+		}
+	}
+	if b.Query.Reduced {
+		p.Reduce()
 	}
 	if b.Query.Keys {
 		p.Keys = make([]string, len(p.Records))

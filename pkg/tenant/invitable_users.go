@@ -49,6 +49,7 @@ func (m *Members) ReducedQuery(ctx context.Context, gr schema.GroupResource, ask
 	if err != nil {
 		return nil, err
 	}
+	q.Reduced = true
 	if q.Project = reducedPaths(); q.Limit == query.All || q.Limit > peoplePerPage {
 		q.Limit = peoplePerPage
 	}

@@ -178,6 +178,9 @@ func TestWhoInvitesSeesTheNamesOfAll(t *testing.T) {
 			if err != nil || (q != nil) != c.want {
 				t.Fatalf("%+v, %v", q, err)
 			}
+			if q != nil && !q.Reduced {
+				t.Errorf("what it shows is not all that may be seen: %+v", q)
+			}
 			if q != nil && (len(q.Project) == 0 || slices.ContainsFunc(q.Project, func(p query.Path) bool { return p[0] == "spec" }) || q.Limit > peoplePerPage ||
 				q.Limit == query.All) {
 				t.Errorf("%+v", q)

@@ -34,6 +34,11 @@ func CoalesceContext(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
+// WithoutConnection returns the context of a request whose answer is not written to the connection of ctx: one within another request.
+func WithoutConnection(ctx context.Context) context.Context {
+	return context.WithValue(ctx, connKey{}, nil)
+}
+
 // Coalesce says that an answer with a body of that many bytes is written from here on, without waiting for anything but the client. The
 // caller calls the returned function when all is written. The first write of a long answer then waits for the next, and both are sent
 // together. Without a connection that can do that, nothing changes.

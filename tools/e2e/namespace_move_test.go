@@ -104,9 +104,13 @@ func TestPeopleFindThemselvesAndWhomToInvite(t *testing.T) {
 		}
 		return err
 	})
-	if r := host.must(t, http.StatusOK, http.MethodGet, peopleAPI+"/users?limit=-1", nil); strings.Contains(r.body, `"email"`) ||
-		strings.Contains(r.body, `"spec"`) {
-		t.Errorf("%s", clip(r.body))
+	for _, accept := range []string{"application/json", "application/json;as=Table;v=v1;g=meta.k8s.io", "application/yaml"} {
+		r := host.must(t, http.StatusOK, http.MethodGet, peopleAPI+"/users?limit=-1", nil, "Accept: "+accept)
+		for _, private := range []string{`"email"`, `"spec"`, `"labels"`, `"uid"`, " email:", " spec:", " labels:", " uid:"} {
+			if strings.Contains(r.body, private) {
+				t.Errorf("%s: there is %s in %s", accept, private, clip(r.body))
+			}
+		}
 	}
 	if err := host.holds(peopleAPI+"/users?fieldSelector=spec.lang!=x", names[1])(t.Context()); err != nil {
 		t.Error(err)

@@ -9,12 +9,14 @@ import (
 	"sync"
 
 	"k8s.io/klog/v2"
+
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 // Serve returns what a handler answers to a request, as a client would see it. The body, which has to be closed, is read while the handler
 // writes it, and nothing of it is kept. Where the handler breaks off, reading fails.
 func Serve(h http.Handler, r *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithCancel(r.Context())
+	ctx, cancel := context.WithCancel(web.WithoutConnection(r.Context()))
 	from, to := io.Pipe()
 	w := &pipedAnswer{header: http.Header{}, begun: make(chan struct{}), to: to}
 	go func() {

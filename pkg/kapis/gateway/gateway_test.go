@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -266,6 +267,12 @@ func TestPodsAndLogsTakeTheirOwnRights(t *testing.T) { // O22
 		t.Errorf("the pods are %s", got)
 	}
 	w.ask(http.StatusOK, "GET", one+"/pods?labelSelector=app%3Ddb", "", `"totalItems":0`)
+	for selector, total := range map[string]int{"x|app=db": 0, "x|": 1, "|": 1, "project|x,app=db": 1, "project=a,app!=db|app in (db)|app": 1} {
+		got := w.ask(http.StatusOK, "GET", one+"/pods?labelSelector="+url.QueryEscape(selector), "", fmt.Sprintf(`"totalItems":%d`, total))
+		if strings.Contains(got, `"name":"db"`) {
+			t.Errorf("with %s another pod of the project is shown: %s", selector, got)
+		}
+	}
 	w.ask(http.StatusNotFound, "GET", gateways+"/kubesphere-router-b/pods", "", "NotFound")
 	w.ask(http.StatusOK, "GET", one+"/pods/p/log?tailLines=2", "", "one\ntwo\n")
 	if want := "GET /api/v1/namespaces/a/pods/p/log?limitBytes=4194304&tailLines=2"; len(w.asked) != 1 || w.asked[0] != want {

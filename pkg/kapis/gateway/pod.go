@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	restful "github.com/emicklei/go-restful/v3"
 	corev1 "k8s.io/api/core/v1"
@@ -74,12 +75,15 @@ func (h *V1alpha1) pods(r *restful.Request) (any, error) {
 	}
 	parameters := r.Request.URL.Query()
 	own := gateway.LabelManaged + "=true," + gateway.LabelProject + "=" + namespace
-	for _, selector := range parameters["labelSelector"] {
-		if selector != "" {
-			own += "," + selector
+	var either []string
+	for one := range strings.SplitSeq(parameters.Get("labelSelector"), "|") { // each alternative is one of the gateway's pods
+		if strings.TrimSpace(one) == "" {
+			either = append(either, own)
+		} else {
+			either = append(either, own+","+one)
 		}
 	}
-	parameters.Set("labelSelector", own)
+	parameters.Set("labelSelector", strings.Join(either, "|"))
 	q, err := query.Parse(parameters)
 	if err != nil {
 		return nil, err

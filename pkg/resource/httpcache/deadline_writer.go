@@ -34,6 +34,13 @@ func newDeadlineWriter(w http.ResponseWriter, bytes int64) io.Writer {
 	return &deadlineWriter{w: w, control: http.NewResponseController(w), timeout: timeout}
 }
 
+// Write writes a text to a client that has a bounded time to receive each part of it. Errors of the client's connection are ignored.
+func Write(w http.ResponseWriter, text []byte) {
+	out := newDeadlineWriter(w, int64(len(text)))
+	defer clearDeadline(out)
+	_, _ = out.Write(text) // there is no one to report it to
+}
+
 // Write writes all of b.
 func (p *deadlineWriter) Write(b []byte) (n int, err error) {
 	for len(b) > 0 && err == nil {

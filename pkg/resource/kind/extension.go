@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ const (
 	extensionState
 	extensionEnabled
 	extensionAvailable
+	extensionUpdated
 )
 
 // The parameters of the pages of extensions.
@@ -24,6 +26,12 @@ const (
 	paramStatus    = "status"
 	paramEnabled   = "enabled"
 	paramAvailable = "available"
+)
+
+// notInstalled is what the pages call the state of an extension without an installation: none, or uninstalled.
+const (
+	notInstalled = "notInstalled"
+	uninstalled  = "Uninstalled"
 )
 
 // extensions are searched by what people call them in any language, and filtered as their pages do. There are few of them, so that no
@@ -35,11 +43,13 @@ func extensions() *plan.Kind {
 			extensionState:     {Name: "state"},
 			extensionEnabled:   {Name: "enabled"},
 			extensionAvailable: {Name: "available"},
+			extensionUpdated:   {Name: "versionUpdateTimestamp", Sort: true, Time: true},
 		},
-		WordsField: 1 + extensionTitle,
-		Extract:    extractExtension,
-		Params:     []string{paramStatus, paramEnabled, paramAvailable},
-		Plan:       planExtensions,
+		CreatedSorts: []string{"installTimestamp", "updateTimestamp"}, // no extension says when it was installed, or upgraded
+		WordsField:   1 + extensionTitle,
+		Extract:      extractExtension,
+		Params:       []string{paramStatus, paramEnabled, paramAvailable},
+		Plan:         planExtensions,
 	}
 }
 
@@ -51,6 +61,12 @@ func extractExtension(json string, v []string) {
 	v[extensionEnabled] = strconv.FormatBool(rawjson.Get(status, "enabled") == "true")
 	// What is installed stays in sight, also when no version suits the cluster any more.
 	v[extensionAvailable] = strconv.FormatBool(state != "" || rawjson.GetText(status, "recommendedVersion") != "")
+	// Times in one form, as the API writes them, are ordered as texts are.
+	packed := ""
+	for e := rawjson.Array(rawjson.Get(status, "versions")); e.Next(); {
+		packed = max(packed, rawjson.GetText(e.Value, "creationTimestamp"))
+	}
+	v[extensionUpdated] = cmp.Or(packed, rawjson.GetText(json, "metadata", "creationTimestamp"))
 }
 
 // joinValues returns the texts that are the values of an object, one a line.
@@ -68,6 +84,9 @@ func joinValues(object string) string {
 func planExtensions(b *plan.Builder) error {
 	if want, _ := b.Query.Param(paramStatus); want != "" {
 		states := strings.Split(want, "|")
+		if slices.ContainsFunc(states, func(s string) bool { return strings.EqualFold(s, notInstalled) }) {
+			states = append(states, "", uninstalled)
+		}
 		b.Check(func(r *index.Record) bool {
 			return slices.ContainsFunc(states, func(s string) bool { return strings.EqualFold(s, r.Fields[extensionState]) })
 		})

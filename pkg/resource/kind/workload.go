@@ -113,7 +113,7 @@ func jobs() *plan.Kind {
 
 func cronJobs() *plan.Kind {
 	return &plan.Kind{
-		Fields: []plan.Field{{Name: "status", Match: plan.MatchState, States: []string{statePaused, stateRunning}}},
+		Fields: []plan.Field{{Name: "status", Match: plan.MatchState, States: []string{statePaused, stateRunning}, Sort: true}},
 		Extract: func(json string, v []string) {
 			v[0] = stateRunning
 			if rawjson.Get(json, "spec", "suspend") == "true" {

@@ -61,7 +61,11 @@ func (p *Page) WithMembers(of func(i int) string) *Page {
 }
 
 // with returns the page with what insert returns for each of its objects: an insertion, and what it goes into. text identifies all of it.
+// A reduced page stays as it is.
 func (p *Page) with(text []byte, insert func(i int, object redaction.Shown) (Insertion, redaction.Shown)) *Page {
+	if p.reduced {
+		return p
+	}
 	out := *p
 	out.Body, out.Records, out.Insertions = nil, slices.Clone(p.Records), make([]Insertion, len(p.Records))
 	out.insert = func(q *Page) *Page { return q.with(text, insert) }

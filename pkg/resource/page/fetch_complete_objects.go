@@ -54,8 +54,11 @@ func pathOf(gvr schema.GroupVersionResource, ref *index.Ref) string {
 }
 
 // Complete returns the page with its objects as kube-apiserver has them, without what cuts name. An object that has been
-// deleted stays as it was; any other failure is the error.
+// deleted stays as it was; any other failure is the error. A reduced page stays as it is.
 func (p *Page) Complete(ctx context.Context, cuts []rawjson.Cut, from reader) (*Page, error) {
+	if p.reduced {
+		return p, nil
+	}
 	out := *p
 	out.Body, out.complete, out.Insertions = nil, true, nil
 	out.Records = make([]*index.Record, len(p.Records))

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
@@ -25,6 +26,8 @@ type Page struct {
 	// Start is how many matches are before this page. Keys are the sort values of its objects, nil where they were not asked for.
 	Start int
 	Keys  []string
+	// Last is the position after the last object, nil where that was not asked for.
+	Last *query.Cursor
 
 	Cache      *Cache
 	Kind       *store.Kind
@@ -35,12 +38,23 @@ type Page struct {
 	Bytes      int64             // of their JSON
 	Body       *cachedBody       // the cached answer, nil for none
 	complete   bool              // the records are those of Complete
+	reduced    bool              // the records are those of Reduce
 	Insertions []Insertion       // one for each record, nil for none
 	insert     func(*Page) *Page // makes the Insertions of a page with the same objects
 }
 
 // Len returns how many objects the page has.
 func (p *Page) Len() int { return len(p.Records) }
+
+// Reduce cuts the objects of the page down to its projection for good: no form of the answer, annotation or entity tag has anything else of
+// them. A page has no entity tag before.
+func (p *Page) Reduce() {
+	for i, r := range p.Records {
+		shown := string(p.Projection.Append(nil, r.JSON.String()))
+		p.Records[i] = &index.Record{Ref: r.Ref, JSON: r.JSON.Replace(0, r.JSON.Len(), shown)} // without a version, its tag is made of its text
+	}
+	p.reduced, p.Projection = true, nil
+}
 
 // Items returns the answer {"totalItems":N,"metadata":{...},"items":[...]}, the form of the resources routes.
 func (p *Page) Items() *Answer {

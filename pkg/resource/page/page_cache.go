@@ -72,6 +72,11 @@ func (c *Cache) Remember(at *Slot, last *cachedPage, p *Page, snap *index.Snapsh
 	next := &cachedPage{position: snap.Position()}
 	if last != nil && last.page.Body != nil && slices.Equal(last.page.Records, p.Records) {
 		p.digest, p.Bytes, p.Body = last.page.digest, last.page.Bytes, last.page.Body
+		if p.besides() != last.page.besides() {
+			p.Body.mu.Lock()
+			p.Body.resize(p)
+			p.Body.mu.Unlock()
+		}
 		next.page = *p
 		at.last.Store(next)
 		return
@@ -151,9 +156,24 @@ func (p *Page) text() []byte {
 	return text
 }
 
+// besides returns what the page costs besides its bytes and those of its answer.
+func (p *Page) besides() int64 {
+	bytes := len(p.Facets) + 8*len(p.Records) + 16*len(p.Keys)
+	if p.reduced {
+		bytes += len(p.Records) * index.RecordBytes
+	}
+	for _, key := range p.Keys {
+		bytes += len(key)
+	}
+	if p.Last != nil {
+		bytes += len(p.Last.Key)
+	}
+	return int64(bytes)
+}
+
 // resize tells the cache what the page costs: its bytes, and its records, which it may be the last to use.
 func (b *cachedBody) resize(p *Page) {
-	bytes := pageOverhead + p.Bytes + int64(cap(b.Text)) + int64(8*len(p.Records))
+	bytes := pageOverhead + p.Bytes + int64(cap(b.Text)) + p.besides()
 	if b.Deflated != nil {
 		bytes += int64(cap(b.Deflated.Blocks))
 	}

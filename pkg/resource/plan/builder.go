@@ -161,6 +161,12 @@ func (b *Builder) PageKey(dst []byte) []byte {
 	if b.Projection != nil {
 		key = strconv.AppendQuote(append(key, 'p'), b.Projection.Key)
 	}
+	if q.Reduced {
+		key = append(key, 'r')
+	}
+	if q.Last {
+		key = append(key, 'a')
+	}
 	key = strconv.AppendInt(append(key, 'l'), int64(q.Limit), 10)
 	key = strconv.AppendInt(append(key, 'n'), int64(q.Page), 10)
 	if q.Cursor != nil {

@@ -32,6 +32,8 @@ type Kind struct {
 	WordsField int
 	// Annotation is what another kind knows of the objects, nil for nothing.
 	Annotation *DerivedAnnotation
+	// CreatedSorts are sort keys of the kind that stand for the creation time, besides those of every kind.
+	CreatedSorts []string
 	// Members says that the parameter namespace selects the members of one, and not objects in it.
 	Members bool
 }
@@ -154,7 +156,7 @@ func (k *Kind) sortKeys() []string {
 			}
 		}
 	}
-	return append(out, "a field path such as .spec.replicas")
+	return append(append(out, k.CreatedSorts...), "a field path such as .spec.replicas")
 }
 
 // StoreSchema returns the kind's schema for the store.

@@ -76,6 +76,9 @@ func sortKeyOf(key query.SortKey, k *Kind) (sortKey, baseOrder, error) {
 	case sortCreated, sortCreateTime, sortStoreTime, SortUpdateTime, SortStartTime:
 		return createdKey()
 	}
+	if slices.Contains(k.CreatedSorts, key.Name) {
+		return createdKey()
+	}
 	return sortKey{}, 0, query.Invalid("sortBy", key.Name, "one of "+strings.Join(k.sortKeys(), ", "))
 }
 
@@ -126,7 +129,7 @@ func fieldKey(i int, k *Kind) (sortKey, baseOrder, error) {
 			return SortValue{class: classTime, number: float64(index.Seconds(r.Fields[i]))}
 		}}, byTime, nil
 	}
-	return sortKey{value: func(r *index.Record) SortValue { return SortValue{class: classText, text: r.Fields[i]} }}, byKeys, nil
+	return sortKey{value: func(r *index.Record) SortValue { return textValue(r.Fields[i]) }}, byKeys, nil
 }
 
 // The classes of sort values, in their order.
@@ -155,17 +158,25 @@ func (a SortValue) Compare(b SortValue) int {
 	return cmp.Compare(a.number, b.number)
 }
 
-// ValueOf reads a field: numbers as numbers, quantities as quantities, times as times, anything else as text.
+// ValueOf reads a field: numbers as numbers, quantities as quantities, times as times, any other scalar as text. Objects and arrays have no
+// order, and count as missing.
 func ValueOf(raw string) SortValue {
-	if raw == "" || raw == "null" {
+	if raw == "" || raw == "null" || raw[0] == '{' || raw[0] == '[' {
 		return SortValue{}
 	}
 	return valueOfText(rawjson.Text(raw))
 }
 
+// maxText is how much of a text is compared, in bytes: rows have copies of it.
+const maxText = 256
+
+func textValue(text string) SortValue {
+	return SortValue{class: classText, text: text[:min(len(text), maxText)]}
+}
+
 func valueOfText(text string) SortValue {
 	if text == "" || text[0] != '-' && text[0] != '+' && (text[0] < '0' || text[0] > '9') {
-		return SortValue{class: classText, text: text}
+		return textValue(text)
 	}
 	if n, ok := quantity(text); ok {
 		return SortValue{class: classNumber, number: n}
@@ -175,7 +186,7 @@ func valueOfText(text string) SortValue {
 			return SortValue{class: classTime, number: float64(t.UnixMicro())}
 		}
 	}
-	return SortValue{class: classText, text: text}
+	return textValue(text)
 }
 
 // quantity reads a number, or one with a suffix of the quantities of Kubernetes. It reads in no time values for which the

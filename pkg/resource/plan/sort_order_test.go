@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"testing"
 
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
@@ -87,6 +88,20 @@ func TestQuantitiesAreThoseOfKubernetes(t *testing.T) {
 	for _, text := range []string{"", "k", "1i", "1kk", "1KiB", "1 k", "1Kim", "x", "1.2.3", "--1", "1mi", "1iK", "1EiK"} {
 		if n, ok := quantity(text); ok {
 			t.Errorf("%q is %v", text, n)
+		}
+	}
+}
+
+func TestOnlyTheBeginningOfAScalarIsCompared(t *testing.T) {
+	for _, raw := range []string{`{"a":"x"}`, `["x"]`, `{}`, `[]`, `null`} {
+		if v := ValueOf(raw); v != (SortValue{}) {
+			t.Errorf("%s has an order: %+v", raw, v)
+		}
+	}
+	begins := strings.Repeat("x", maxText)
+	for _, long := range []SortValue{ValueOf(`"` + begins + `a"`), valueOfText("9" + begins), textValue(begins + "b")} {
+		if len(long.text) != maxText {
+			t.Errorf("%d bytes of a text are compared", len(long.text))
 		}
 	}
 }

@@ -16,9 +16,25 @@ type row struct {
 	values *[]SortValue
 }
 
+// texts returns how many bytes the texts of the row have.
+func (r row) texts() (n int64) {
+	if r.values != nil {
+		for i := range *r.values {
+			n += int64(len((*r.values)[i].text))
+		}
+	}
+	return n
+}
+
 // Rows are the matches of a query in its order: a counted, copy-on-write B-tree. Copies of it are read
 // while it changes.
-type Rows = btree.BTreeG[row]
+type Rows struct {
+	*btree.BTreeG[row]
+	texts int64 // bytes of the texts of all rows, a shared one counted for each
+}
+
+// Copy returns rows that stay as they are.
+func (t *Rows) Copy() *Rows { return &Rows{BTreeG: t.BTreeG.Copy(), texts: t.texts} }
 
 // rowBytes is the measured cost of a row in the tree; valueBytes what a key of it costs besides its text.
 const (
@@ -114,9 +130,10 @@ func (o *Order) NewRows(snap *index.Snapshot, refs []*index.Ref, ordered bool) *
 		slices.SortFunc(list, o.compare)
 	}
 	own := Order{base: o.base, keys: o.keys} // outlives the query
-	out := btree.NewBTreeGOptions(func(a, b row) bool { return own.compare(a, b) < 0 }, btree.Options{NoLocks: true})
+	out := &Rows{BTreeG: btree.NewBTreeGOptions(func(a, b row) bool { return own.compare(a, b) < 0 }, btree.Options{NoLocks: true})}
 	for _, r := range list {
 		out.Load(r)
+		out.texts += r.texts()
 	}
 	return out
 }
@@ -129,26 +146,36 @@ func (o *Order) Apply(t *Rows, was, is *index.Record) {
 		if was.Ref == is.Ref && (from.values == nil || o.compare(from, to) == 0) {
 			return
 		}
-		t.Delete(from)
-		o.insert(t, to)
+		t.remove(from)
+		t.insert(to)
 	case was != nil:
-		t.Delete(o.row(was))
+		t.remove(o.row(was))
 	case is != nil:
-		o.insert(t, o.row(is))
+		t.insert(o.row(is))
 	}
 }
 
-func (o *Order) insert(t *Rows, r row) {
+func (t *Rows) remove(r row) {
+	if gone, ok := t.Delete(r); ok {
+		t.texts -= gone.texts()
+	}
+}
+
+func (t *Rows) insert(r row) {
 	if r.values != nil {
 		texts(nil).own(*r.values)
 	}
-	t.Set(r)
+	if before, ok := t.Set(r); ok {
+		t.texts -= before.texts()
+	}
+	t.texts += r.texts()
 }
 
-// Bytes returns roughly what a row of the order costs.
-func (o *Order) Bytes() int64 {
-	if !o.byValues() {
-		return rowBytes
+// Bytes returns roughly what rows of the order cost.
+func (o *Order) Bytes(t *Rows) int64 {
+	one := rowBytes
+	if o.byValues() {
+		one += 24 + len(o.keys)*(valueBytes+16)
 	}
-	return int64(rowBytes + 24 + len(o.keys)*(valueBytes+16))
+	return int64(t.Len())*int64(one) + t.texts
 }

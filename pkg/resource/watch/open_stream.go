@@ -42,7 +42,7 @@ func (s *Streams) Open(ctx context.Context, h http.Header, k *store.Kind, scope 
 		if events {
 			after = h.Get("Last-Event-ID")
 		}
-		x, err := s.Watch(ctx, k, scope, named(q, name), after)
+		x, err := s.watch(ctx, k, scope, named(q, name), after, events)
 		if err != nil {
 			return nil, err
 		}

@@ -28,6 +28,10 @@ const (
 	dependEvery = time.Second // of what a filter depends on
 )
 
+// aheadFor is how long an open stream waits for the version that its client continues from: kinds that seldom change reach it with a
+// bookmark of kube-apiserver, which come every minute.
+const aheadFor = 90 * time.Second
+
 // initialTimeout is how long a client may take to receive the initial objects of a watch, since the snapshot is held so
 // long.
 const initialTimeout = 2 * time.Minute
@@ -54,13 +58,20 @@ type Watching struct {
 	At      uint64 // position up to which the client has been told
 	version string // what it has seen by that
 	expired bool   // the client asked for changes that are no longer in the history
+	ahead   bool   // the client has seen more than the cache: what it has seen is skipped
 
-	Wake, Beat, Check time.Duration
+	Wake, Beat, Check, Ahead time.Duration
 }
 
 // Watch opens a watch of the objects that a query matches in a scope. The query's order has no effect. after is the version
 // after which a client that reconnects continues (Last-Event-ID), empty for none.
 func (s *Streams) Watch(ctx context.Context, k *store.Kind, scope plan.Scope, q *query.Query, after string) (*Watching, error) {
+	return s.watch(ctx, k, scope, q, after, false)
+}
+
+// watch is Watch. Where open is set, a client that continues from a version that the cache has not reached waits in its stream: an
+// EventSource gives up for good after an answer that is no stream.
+func (s *Streams) watch(ctx context.Context, k *store.Kind, scope plan.Scope, q *query.Query, after string, open bool) (*Watching, error) {
 	if err := plan.CheckScope(k, scope); err != nil {
 		return nil, err
 	}
@@ -74,19 +85,21 @@ func (s *Streams) Watch(ctx context.Context, k *store.Kind, scope plan.Scope, q 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.reach(ctx, k, scope, o); err != nil {
-		return nil, err
+	if !open || o.initial {
+		if err := s.reach(ctx, k, scope, o); err != nil {
+			return nil, err
+		}
 	}
 	from, err := s.planner.Watch(ctx, k, scope)
 	if err != nil {
 		return nil, err
 	}
-	x := &Watching{plan: b, options: o, From: from, Wake: wakeEvery, Beat: beatEvery, Check: dependEvery}
+	x := &Watching{plan: b, options: o, From: from, Wake: wakeEvery, Beat: beatEvery, Check: dependEvery, Ahead: aheadFor}
 	snap := from.Snapshot()
 	x.At, x.version = snap.Position(), snap.ResourceVersion()
 	if !o.initial && o.version != "" {
 		at, ok := snap.After(o.version)
-		x.At, x.version, x.expired = at, o.version, !ok
+		x.At, x.version, x.expired, x.ahead = at, o.version, !ok, !snap.Reaches(o.version)
 	}
 	return x, nil
 }
@@ -154,7 +167,7 @@ func (x *Watching) run(ctx context.Context, out *stream.Writer) error {
 			return err
 		}
 	}
-	beat := x.Beat
+	beat, began := x.Beat, time.Now()
 	if len(x.plan.Depends) > 0 {
 		beat = min(beat, x.Check)
 	}
@@ -167,6 +180,9 @@ func (x *Watching) run(ctx context.Context, out *stream.Writer) error {
 		}
 		if x.plan.Outdated(ctx) {
 			return errExpired("what the filter depends on has changed")
+		}
+		if x.ahead && time.Since(began) > x.Ahead {
+			return errExpired(fmt.Sprintf("this server has not reached resource version %q", x.version))
 		}
 		if now := time.Now(); !now.Before(next) {
 			next = now.Add(x.Beat)
@@ -233,7 +249,7 @@ func (x *Watching) Changes(out *stream.Writer) (more, kept bool) {
 	held := false
 	kept = snap.Changes(x.At, func(next *index.Change) bool {
 		if held {
-			x.change(&c, next.Version != c.Version, out)
+			x.change(&c, c.Complete || next.Version != c.Version, out)
 			if x.At++; out.Full() {
 				more = true
 				return false
@@ -248,13 +264,19 @@ func (x *Watching) Changes(out *stream.Writer) (more, kept bool) {
 	if held {
 		x.change(&c, true, out)
 	}
-	x.At, x.version = snap.Position(), snap.ResourceVersion()
+	x.At = snap.Position()
+	if x.ahead = x.ahead && !snap.Reaches(x.version); !x.ahead {
+		x.version = snap.ResourceVersion()
+	}
 	return false, true
 }
 
 // change adds the event of one change, if it matches this watch. last says that no change of the same version follows, so
 // that a client that has seen this version has seen all of it.
 func (x *Watching) change(c *index.Change, last bool, out *stream.Writer) {
+	if x.ahead && !c.Since(x.version) {
+		return
+	}
 	before := c.Old != nil && x.plan.Matches(c.Old)
 	after := c.New != nil && x.plan.Matches(c.New)
 	switch {

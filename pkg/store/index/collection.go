@@ -1,7 +1,10 @@
 package index
 
 import (
+	"cmp"
 	"iter"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +30,7 @@ type Collection struct {
 	count      int
 	bytes      int64
 	version    string
+	told       string // during Replace: Version of the next change, "" for version
 	generation uint64
 	published  time.Time
 	dirtySince time.Time // zero where everything is published
@@ -158,38 +162,79 @@ func (c *Collection) Replace(objects []*Incoming, version string) (gone []Ref) {
 			return true
 		})
 	}
+	known := number(c.version)
 	c.history.replaced(c.version, version)
 	c.version = version
-	// The object that the list's version belongs to comes last: a client that has seen it and continues after that version
-	// must have seen the others.
-	for i, o := range objects {
-		if o.Record.ResourceVersion == version {
-			objects[i], objects[len(objects)-1] = objects[len(objects)-1], o
-			break
-		}
+	// A client that was told a change continues after its version, maybe at a replica that saw the changes themselves. Of deletions the
+	// versions are not known, so they come first, with one before all of them; other changes come in the order of their own versions.
+	ordered := known > 0 && number(version) > known && c.current.Load() != nil
+	before := strconv.FormatUint(known, 10)
+	if ordered {
+		objects = c.changedOf(objects)
+	} else {
+		lastOf(objects, version)
 	}
 	for _, r := range old {
 		gone = append(gone, Ref{Namespace: r.Namespace, Name: r.Name})
 		c.drop(r)
-		c.note(r, nil)
+		if ordered {
+			c.history.add(Change{Old: r, Version: before, Complete: true, number: number(version)}, c.bytes)
+		} else {
+			c.note(r, nil)
+		}
 	}
 	if c.current.Load() == nil {
 		c.load(objects)
 	} else {
 		for _, o := range objects {
+			if ordered {
+				c.told = strconv.FormatUint(min(max(number(o.Record.ResourceVersion), known+1), number(version)), 10)
+			}
 			c.put(o)
 		}
+	}
+	if c.told = ""; ordered {
+		c.history.skip(known, number(version))
 	}
 	c.dirtySince = c.clock.Now()
 	c.publish()
 	return gone
 }
 
+// changedOf returns the objects that the collection does not have as they are, in the order of their versions.
+func (c *Collection) changedOf(objects []*Incoming) (changed []*Incoming) {
+	for _, o := range objects {
+		if old := c.get(o.Ref.Namespace, o.Ref.Name); old == nil || !old.same(o.Record) {
+			changed = append(changed, o)
+		}
+	}
+	slices.SortStableFunc(changed, func(a, b *Incoming) int {
+		return cmp.Compare(number(a.Record.ResourceVersion), number(b.Record.ResourceVersion))
+	})
+	return changed
+}
+
+// lastOf puts the object that the list's version belongs to at the end: a client that has seen it and continues after that version must
+// have seen the others.
+func lastOf(objects []*Incoming, version string) {
+	for i, o := range objects {
+		if o.Record.ResourceVersion == version {
+			objects[i], objects[len(objects)-1] = objects[len(objects)-1], o
+			return
+		}
+	}
+}
+
 // note adds a change to the history, with the version that the collection has now.
 func (c *Collection) note(before, after *Record) {
 	if c.current.Load() != nil {
-		c.history.add(before, after, c.version, c.bytes)
+		c.history.add(Change{Old: before, New: after, Version: cmp.Or(c.told, c.version), number: number(c.version)}, c.bytes)
 	}
+}
+
+// same reports whether two versions of an object are the same.
+func (r *Record) same(o *Record) bool {
+	return r.ResourceVersion == o.ResourceVersion && r.JSON == o.JSON
 }
 
 // put is Set without the lock, the version and the publication. An unchanged object stays as it is.
@@ -206,7 +251,7 @@ func (c *Collection) put(o *Incoming) {
 		c.note(nil, r)
 		return
 	}
-	if old.ResourceVersion == r.ResourceVersion && old.JSON == r.JSON {
+	if old.same(r) {
 		return
 	}
 	r.Ref = old.Ref

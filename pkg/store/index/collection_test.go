@@ -193,10 +193,20 @@ func TestSnapshotsArePublishedOnceForABurst(t *testing.T) {
 
 func TestRangesThatASnapshotRemembersAreBounded(t *testing.T) {
 	col := NewCollection(phase, clock.RealClock{})
-	col.Replace([]*Incoming{decodeText(t, phase, storetest.Pod("a", "x"))}, "1")
-	s := col.current.Load()
+	var labels []string
 	for i := range 3 * maxRanges {
-		s.ByCreated(HasLabel("k", fmt.Sprint(i)))
+		labels = append(labels, fmt.Sprintf(`"k%d":"v"`, i))
+	}
+	col.Replace([]*Incoming{decodeText(t, phase, storetest.Pod("a", "x", strings.Join(labels, ",")))}, "1")
+	s := col.current.Load()
+	// What nothing matches may be any text of a caller's, of any length.
+	if n := s.ByCreated(HasLabel("k", strings.Repeat("v", 1<<20))).Len(); n != 0 || len(s.ranges) != 0 {
+		t.Errorf("%d objects, and %d ranges without any", n, len(s.ranges))
+	}
+	for i := range 3 * maxRanges {
+		if n := s.ByCreated(HasLabel(fmt.Sprint("k", i), "v")).Len(); n != 1 {
+			t.Fatalf("%d objects", n)
+		}
 	}
 	if len(s.ranges) != maxRanges {
 		t.Errorf("%d ranges", len(s.ranges))

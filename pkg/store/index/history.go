@@ -2,6 +2,7 @@ package index
 
 import (
 	"math"
+	"slices"
 	"sort"
 	"strconv"
 	"sync"
@@ -20,10 +21,19 @@ type Change struct {
 	// Old is the object before, nil where it is new; New is the object after, nil where it is gone. An object that is
 	// created again under its old name is two changes.
 	Old, New *Record
-	// Version is the resource version of the change: that of the event, or of the list that showed it.
+	// Version is a resource version up to which a client has seen everything, once it has seen this and all other changes of the version:
+	// that of the event. Of a change that a list showed, it is at most that of the list.
 	Version string
+	// Complete reports whether that is so once it has seen this change, whatever follows.
+	Complete bool
 
-	number uint64 // Version, or 0 where it is no number
+	number uint64 // the version of the event or the list, 0 where it is no number
+}
+
+// Since reports whether a client that has seen everything up to a version has maybe not seen the change.
+func (c *Change) Since(version string) bool {
+	n := number(version)
+	return n == 0 || c.number == 0 || c.number > n
 }
 
 // history has the last changes of a kind, in their order. A position is a number that grows by one with every change. No two
@@ -38,8 +48,32 @@ type history struct {
 	since uint64   // the version after which the change at floor, and all later ones, came
 	last  uint64   // the version of the last change
 	lost  uint64   // the highest version that was known when the versions went back, as after the restore of a backup; 0 if they never did
+	gaps  []gap    // the last ones, in their order
 	bytes int64    // of what only the history keeps
 	spare int64    // how many bytes it may always keep
+}
+
+// gap is where a list was read anew: objects that came and went between its two versions were not seen.
+type gap struct {
+	from, to uint64
+	end      uint64 // the position after the changes that the list showed
+}
+
+// maxGaps bounds the gaps of a history.
+const maxGaps = 16
+
+// skip records that the last changes are those that a list of version to showed after version from was known.
+func (h *history) skip(from, to uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.gaps = append(h.gaps, gap{from, to, h.next})
+	if len(h.gaps) <= maxGaps {
+		return
+	}
+	if oldest := h.gaps[0]; oldest.end >= h.floor {
+		h.floor, h.since = oldest.end, max(h.since, oldest.to)
+	}
+	h.gaps = slices.Delete(h.gaps, 0, 1)
 }
 
 // begin gives the first change its position.
@@ -73,10 +107,9 @@ func (h *history) isLost(version uint64) bool {
 }
 
 // add appends a change. total is how many bytes the kind has.
-func (h *history) add(before, after *Record, version string, total int64) {
+func (h *history) add(c Change, total int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	c := Change{Old: before, New: after, Version: version, number: number(version)}
 	if h.next-h.first == maxChanges {
 		h.drop()
 	}
@@ -88,7 +121,7 @@ func (h *history) add(before, after *Record, version string, total int64) {
 	h.next++
 	if c.number < h.last || c.number == 0 {
 		// The cluster was restored, or its versions are no numbers: versions say nothing about older changes.
-		h.floor, h.since = h.next, c.number
+		h.floor, h.since, h.gaps = h.next, c.number, nil
 		if c.number == 0 {
 			h.since = math.MaxUint64
 		}
@@ -138,12 +171,17 @@ func (h *history) from(at, end uint64, dst []Change) (n int, ok bool) {
 }
 
 // after returns the position after the last change whose version is at most version, among those before end; ok is false
-// where that is no longer known.
+// where that is no longer known: a client that has seen a part of a gap may have objects whose deletion was not seen here.
 func (h *history) after(version, end uint64) (at uint64, ok bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	if version == 0 || version < h.since || end < h.floor {
 		return 0, false
+	}
+	for _, g := range h.gaps {
+		if g.from < version && version < g.to {
+			return 0, false
+		}
 	}
 	n := sort.Search(int(end-h.floor), func(i int) bool { //nolint:gosec // at most maxChanges
 		return h.ring[h.at(h.floor+uint64(i))].number > version //nolint:gosec // as above

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -135,6 +137,12 @@ func (h *churn) publish() *Snapshot {
 	return h.c.current.Load()
 }
 
+// unseen reports whether changes after a version are not known: it is of a gap, or before the history.
+func (h *history) unseen(version int) bool {
+	v := uint64(version) //nolint:gosec // small
+	return v < h.since || slices.ContainsFunc(h.gaps, func(g gap) bool { return g.from < v && v < g.to })
+}
+
 // The objects of any position with the changes since applied are those of the newest snapshot.
 func TestChangesLeadFromAnyPositionToTheSnapshot(t *testing.T) {
 	for seed := range uint64(4) {
@@ -182,6 +190,9 @@ func TestAfterSkipsNoChange(t *testing.T) {
 		for _, k := range copies {
 			for _, version := range []int{k.version, k.version + 1} { // one that no change has, but others of the cluster
 				at, ok := s.After(fmt.Sprint(version))
+				if !ok && h.c.history.unseen(version) {
+					continue // between two versions of which the later one is that of a list
+				}
 				if !ok {
 					t.Fatalf("version %d is refused", version)
 				}
@@ -278,6 +289,127 @@ func TestVersionsThatGoBackAreNotMistaken(t *testing.T) {
 	}
 	if at, ok := s.After("1500"); !ok || at != s.Position()-1 {
 		t.Errorf("After: %d of %d, %v", at, s.Position(), ok)
+	}
+}
+
+// A client continues at a replica that has read a list anew, or has seen every change, after what the other kind of replica told it, and
+// misses nothing, or is told to list again.
+func TestAClientChangesBetweenReplicasThatListedAndThatDidNot(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		listed, watched := NewCollection(phase, clock.RealClock{}), NewCollection(phase, clock.RealClock{})
+		objects, uids := map[string]*Incoming{}, 0
+		version := 100
+		pod := func(name string) *Incoming {
+			if old := objects[name]; old != nil && r.IntN(5) > 0 {
+				return podAt(t, "a", name, old.Record.UID, version, fmt.Sprint(version))
+			}
+			uids++
+			return podAt(t, "a", name, fmt.Sprint("u", uids), version, "")
+		}
+		list := func() (all []*Incoming) {
+			for _, o := range objects { // in any order
+				again, record := *o, *o.Record
+				again.Record, again.Ref = &record, Ref{Created: o.Ref.Created, Namespace: "a", Name: o.Ref.Name}
+				all = append(all, &again)
+			}
+			return all
+		}
+		for i := range 6 {
+			version++
+			objects[fmt.Sprint(i)] = pod(fmt.Sprint(i))
+		}
+		version += r.IntN(2)
+		for _, c := range []*Collection{listed, watched} {
+			c.Replace(list(), fmt.Sprint(version))
+		}
+		start, from := keep(listed.Snapshot()), version
+		states := map[int]kept{version: start}
+		for range 1 + r.IntN(8) {
+			version += 1 + r.IntN(2)
+			name := fmt.Sprint(r.IntN(8))
+			if objects[name] != nil && r.IntN(3) == 0 {
+				delete(objects, name)
+				watched.Delete("a", name, fmt.Sprint(version))
+			} else {
+				objects[name] = pod(name)
+				watched.Set(objects[name])
+			}
+			watched.Flush()
+			states[version] = keep(watched.Snapshot())
+		}
+		listed.Replace(list(), fmt.Sprint(version))
+		want := keep(watched.Snapshot())
+		goOn := func(what string, at *Collection, after string, state map[string]string) {
+			t.Helper()
+			s := at.Snapshot()
+			position, ok := s.After(after)
+			n, _ := strconv.Atoi(after)
+			if ok && at == listed && n > from && n < version {
+				t.Fatalf("seed %d, %s, after %s: it may have objects that came and went meanwhile", seed, what, after)
+			}
+			if !ok && at.history.unseen(n) {
+				return
+			}
+			s.Changes(position, func(c *Change) bool {
+				if c.New == nil {
+					delete(state, "a/"+c.Old.Name)
+				} else {
+					state["a/"+c.New.Name] = c.New.JSON.String()
+				}
+				return true
+			})
+			if !ok || !maps.Equal(state, want.objects) {
+				t.Fatalf("seed %d, %s, after %s: %v, %d objects of %d", seed, what, after, ok, len(state), len(want.objects))
+			}
+		}
+		for at := from; at <= version; at++ {
+			if k, ok := states[at]; ok {
+				goOn("from a replica that watched to one that listed", listed, fmt.Sprint(at), maps.Clone(k.objects))
+			}
+		}
+		var told []Change
+		listed.Snapshot().Changes(start.position, func(c *Change) bool { told = append(told, *c); return true })
+		state := maps.Clone(start.objects)
+		for i, c := range told {
+			seen := c.Version
+			if i+1 < len(told) && told[i+1].Version == seen && !c.Complete { // as watches say it
+				seen = fmt.Sprint(number(seen) - 1)
+			}
+			if c.New == nil {
+				delete(state, "a/"+c.Old.Name)
+			} else {
+				state["a/"+c.New.Name] = c.New.JSON.String()
+				goOn("after the object's own version", watched, c.New.ResourceVersion, maps.Clone(state))
+			}
+			goOn("from a replica that listed to one that watched", watched, seen, maps.Clone(state))
+			goOn("at the same replica", listed, seen, maps.Clone(state))
+		}
+	}
+}
+
+func TestOldGapsAreForgottenWithWhatIsBeforeThem(t *testing.T) {
+	h := newChurn(t, 1)
+	for i := range 3 * maxGaps {
+		h.c.Replace([]*Incoming{podAt(t, "a", "x", "u", 2000+100*i, fmt.Sprint(i))}, fmt.Sprint(2050+100*i))
+	}
+	s := h.publish()
+	if n := len(h.c.history.gaps); n != maxGaps {
+		t.Errorf("%d gaps", n)
+	}
+	for i := range 3 * maxGaps {
+		in, at := 2020+100*i, 2050+100*i
+		if _, ok := s.After(fmt.Sprint(in)); ok {
+			t.Errorf("version %d, in the gap before %d, is accepted", in, at)
+		}
+		if position, ok := s.After(fmt.Sprint(at)); ok != (i >= 2*maxGaps-1) || ok && s.Position()-position != uint64(3*maxGaps-1-i) { //nolint:gosec // small
+			t.Errorf("version %d: %v, %d changes since", at, ok, s.Position()-position)
+		}
+	}
+	h.c.Replace([]*Incoming{podAt(t, "a", "x", "u", 1100, "restored")}, "1100")
+	h.c.Set(podAt(t, "a", "x", "u", 6000, "later"))
+	if h.publish(); len(h.c.history.gaps) != 0 {
+		t.Error("there are gaps between versions that never were")
 	}
 }
 

@@ -121,7 +121,9 @@ func (s *Snapshot) find(k rangeKey) Range {
 		t = s.times[k.order]
 	}
 	r = Range{tree: t, from: rank(t, entry{k.term, first}, less)}
-	r.n = rank(t, entry{k.term, last}, less) - r.from
+	if r.n = rank(t, entry{k.term, last}, less) - r.from; r.n == 0 {
+		return r // its term is any text of a caller's, of any length
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.ranges) < maxRanges {
