@@ -312,8 +312,10 @@ func TestContinueLeadsToTheLastPage(t *testing.T) {
 	if _, names := listOf(t, ask(t, h, http.MethodGet, root+"/pods?continue=eyJwIjoyLCJsIjoyfQ", "")); names != "b/p3" { // by an earlier release
 		t.Errorf("on the second page: %q", names)
 	}
-	for _, token := range []string{"x", "3", "e30", "eyJwIjoxLCJsIjoxfQ", "eyJwIjoyLCJsIjotMX0", base64.RawURLEncoding.EncodeToString([]byte(`{"a":"!","l":1}`)),
-		base64.RawURLEncoding.EncodeToString([]byte(`{"a":"` + (&query.Cursor{}).String() + `"}`))} {
+	for _, token := range []string{
+		"x", "3", "e30", "eyJwIjoxLCJsIjoxfQ", "eyJwIjoyLCJsIjotMX0", base64.RawURLEncoding.EncodeToString([]byte(`{"a":"!","l":1}`)),
+		base64.RawURLEncoding.EncodeToString([]byte(`{"a":"` + (&query.Cursor{}).String() + `"}`)),
+	} {
 		if rec := ask(t, h, http.MethodGet, root+"/pods?continue="+token, ""); rec.Code != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", token, rec.Code, rec.Body)
 		}

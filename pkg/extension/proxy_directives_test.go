@@ -116,8 +116,9 @@ func TestX4DirectivesDoNotMultiply(t *testing.T) {
 		t.Errorf("headers of %d, %d and %d bytes", len(h.Get("X-A")), len(h.Get("X-B")), len(h.Get("X-C")))
 	}
 	for name, d := range map[string]v1alpha1.Directives{"headerUp[0]": {HeaderUp: []string{"X " + strings.Repeat("a", 4<<10)}},
-		"headerDown[0]": {HeaderDown: []string{"X " + strings.Repeat("a", 4<<10)}}, "rewrite[1]": {Rewrite: []string{"* /", "* /" + strings.Repeat("a", 4<<10)}},
-		"replace[0]": {Replace: []string{"/ " + strings.Repeat("a", 4<<10)}}, "pathRegexp[0]": {PathRegexp: []string{"/ " + strings.Repeat("a", 4<<10)}}} {
+		"headerDown[0]": {HeaderDown: []string{"X " + strings.Repeat("a", 4<<10)}},
+		"rewrite[1]":    {Rewrite: []string{"* /", "* /" + strings.Repeat("a", 4<<10)}},
+		"replace[0]":    {Replace: []string{"/ " + strings.Repeat("a", 4<<10)}}, "pathRegexp[0]": {PathRegexp: []string{"/ " + strings.Repeat("a", 4<<10)}}} {
 		if _, err := extension.Compile(&d); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}

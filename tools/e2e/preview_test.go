@@ -135,7 +135,8 @@ func TestX23AnExtensionIsSeenBeforeItIsInstalled(t *testing.T) {
 		eventually(t, "it is held", a.conditionIs(plan, "Previewed", "True", name+"-preview"))
 		a.create(whole, objects+"/secrets", obj{"apiVersion": "v1", "kind": "Secret", "metadata": obj{"name": "mine", "labels": obj{"kapis.dev/values": name}},
 			"stringData": obj{"values.yaml": "password: " + password}})
-		patch(t, obj{"metadata": obj{"annotations": obj{"kapis.dev/preview": "2", "kapis.dev/approve": "yes"}}, "spec": obj{"config": "greeting: " + greeting + "\nreplicas: 2\nwidget: false"}})
+		patch(t, obj{"metadata": obj{"annotations": obj{"kapis.dev/preview": "2", "kapis.dev/approve": "yes"}},
+			"spec": obj{"config": "greeting: " + greeting + "\nreplicas: 2\nwidget: false"}})
 		eventually(t, "fields are named", a.has(shown, "ConfigMap "+namespace+"/shop-web", "data.greeting", "data.password", "spec.replicas",
 			"do: remove", "Widget"))
 		tellsNothing(t, shown)

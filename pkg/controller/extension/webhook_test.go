@@ -123,7 +123,8 @@ func TestX3APathIsOneExtensionsOwn(t *testing.T) {
 	} {
 		o := of("new", c.extension, c.path, c.method)
 		out := v.Handle(t.Context(), request(t, "reverseproxies", o, nil))
-		if out.Allowed != (c.taken == "") || c.taken != "" && (out.Result.Code != http.StatusConflict || !strings.Contains(out.Result.Message, c.taken+" matches")) {
+		if out.Allowed != (c.taken == "") ||
+			c.taken != "" && (out.Result.Code != http.StatusConflict || !strings.Contains(out.Result.Message, c.taken+" matches")) {
 			t.Errorf("%s %s of %q: %v %+v", c.method, c.path, c.extension, out.Allowed, out.Result)
 		}
 	}

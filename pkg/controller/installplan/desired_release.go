@@ -51,7 +51,9 @@ func (w *wanted) formerID() string {
 }
 
 // attempt identifies an operation that fails: any other approval may let it succeed, as that of a host that a backend is at.
-func (w *wanted) attempt() string { return hashed(w.id(), w.plan.Annotations[v1alpha1.AnnotationApproved]) }
+func (w *wanted) attempt() string {
+	return hashed(w.id(), w.plan.Annotations[v1alpha1.AnnotationApproved])
+}
 
 // isDone reports whether the last operation that ended, well or not, was asked for the same.
 func (w *wanted) isDone() bool {

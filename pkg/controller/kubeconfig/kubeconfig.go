@@ -6,8 +6,8 @@ package kubeconfig
 import (
 	"bytes"
 	"context"
-	"crypto/x509"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"

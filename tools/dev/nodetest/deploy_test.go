@@ -397,7 +397,8 @@ func (d *deployment) aggregated() {
 // uninstalled takes away what was deployed, as people do.
 func (d *deployment) uninstalled() {
 	d.make("undeploy")
-	if left := d.kubectl("get", "apiservices", "--ignore-not-found", "--output=name", "--selector=app.kubernetes.io/managed-by=ks-controller-manager"); left != "" {
+	left := d.kubectl("get", "apiservices", "--ignore-not-found", "--output=name", "--selector=app.kubernetes.io/managed-by=ks-controller-manager")
+	if left != "" {
 		d.t.Errorf("%s leads nowhere: no namespace can be deleted", left)
 	}
 	d.eventually("the pods end", func() error {
