@@ -61,11 +61,12 @@ func TestNobodyKeepsOthersFromLinking(t *testing.T) {
 		var open []*websocket.Conn
 		dial := func(source string) int {
 			conn, resp, err := websocket.Dial(t.Context(), srv.URL+path, &websocket.DialOptions{HTTPHeader: http.Header{"Source": {source}}})
-			if err == nil {
+			switch {
+			case err == nil:
 				open = append(open, conn)
-			} else if resp == nil {
+			case resp == nil:
 				t.Fatal(err)
-			} else {
+			default:
 				_, _ = io.Copy(io.Discard, resp.Body)
 			}
 			return resp.StatusCode

@@ -176,7 +176,7 @@ func (t *tolerant) readable(all kube.ResourceList) (out kube.ResourceList, err e
 				continue
 			}
 		}
-		if err != nil && !apierrors.IsNotFound(err) && !(t.leavesForbidden && apierrors.IsForbidden(err)) {
+		if err != nil && !apierrors.IsNotFound(err) && (!t.leavesForbidden || !apierrors.IsForbidden(err)) {
 			failed = append(failed, fmt.Errorf("read the %s %s, which is to be deleted: %w", info.Mapping.GroupVersionKind.Kind, info.Name, err))
 		}
 		out = append(out, info)
