@@ -207,7 +207,7 @@ func TestNobodyGetsInBeforeFactorsAreKnown(t *testing.T) {
 	iamtest.Want(t, err, nil)
 }
 
-// A replica that is behind skips nobody's second factor, nor replaces it.
+// O49: a replica that is behind skips nobody's second factor, nor replaces it.
 func TestAFactorThatAReplicaWasNotToldOfCounts(t *testing.T) {
 	s := factortest.New(t)
 	e, d := guard(t, s, login.FactorOptional)
