@@ -80,7 +80,7 @@ func TestX39AReleaseThatHelm3WroteIsTakenOver(t *testing.T) {
 	if history := cli("history", name); !strings.Contains(history, "superseded") || !strings.Contains(history, name+"-1.1.0") {
 		t.Errorf("Helm 3 sees\n%s", history)
 	}
-	if manifest := cli("get", "manifest", name); !strings.Contains(manifest, `greeting: "after"`) {
+	if manifest := cli("get", "manifest", name); !strings.Contains(manifest, `greeting: after`) {
 		t.Errorf("Helm 3 sees\n%s", manifest)
 	}
 	a.must(t, http.StatusOK, http.MethodDelete, plan, nil)

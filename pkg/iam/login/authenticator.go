@@ -51,7 +51,7 @@ type Authenticator struct {
 	Policy FactorPolicy
 	// Write writes new passwords; nil if none can be set.
 	Write PasswordWriter
-	// Pause waits before a refusal is answered; nil for no wait.
+	// Pause waits before a refusal is answered, and until second factors are known; nil for no wait.
 	Pause func(ctx context.Context, d time.Duration)
 	// Now is the clock; nil for the system's.
 	Now func() time.Time
@@ -167,7 +167,7 @@ func (e *Authenticator) local(ctx context.Context, a Attempt) (*iam.AuthnResult,
 	if err != nil {
 		return nil, err
 	}
-	return e.second(&iam.AuthnResult{User: u, Methods: []string{iam.MethodPassword}, At: e.now()})
+	return e.second(ctx, &iam.AuthnResult{User: u, Methods: []string{iam.MethodPassword}, At: e.now()})
 }
 
 func (e *Authenticator) remote(ctx context.Context, entry *idp.Entry, ask idp.Password, a Attempt) (*iam.AuthnResult, error) {
@@ -185,7 +185,7 @@ func (e *Authenticator) remote(ctx context.Context, entry *idp.Entry, ask idp.Pa
 	if err != nil {
 		return nil, err
 	}
-	return e.second(p)
+	return e.second(ctx, p)
 }
 
 // link returns the result of a login by an identity.

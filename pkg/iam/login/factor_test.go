@@ -223,6 +223,16 @@ func TestAFactorThatAReplicaWasNotToldOfCounts(t *testing.T) {
 		t.Errorf("a factor that is known: %+v, %v", p, err)
 	}
 	e.Factors.Delete("", s.Alice().UID)
+	waited := 0
+	e.Pause = func(context.Context, time.Duration) { // the definition of the kind was applied again
+		if waited++; waited == 3 {
+			behind = nil
+		}
+	}
+	if p, err := password(); err != nil || p.Pending || waited != 3 {
+		t.Errorf("after %d pauses: %+v, %v", waited, p, err)
+	}
+	e.Pause, behind = nil, errors.New("the watch is behind")
 	for _, policy := range []login.FactorPolicy{login.FactorOptional, login.FactorRequired} {
 		e.Policy = policy
 		_, err := password()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/lockout"
@@ -22,11 +23,14 @@ const (
 	FactorRequired FactorPolicy = "required"
 )
 
+// factorsWait is how long a login waits until the factors of all users are known, and factorsRetry how often it looks.
+const factorsWait, factorsRetry = 5 * time.Second, 100 * time.Millisecond
+
 // methodSecondFactor is how a pending login is completed.
 const methodSecondFactor = "second-factor"
 
 // second marks a result as pending if it needs a second factor. A User of whom no factor is known does not log in while there may be one.
-func (e *Authenticator) second(p *iam.AuthnResult) (*iam.AuthnResult, error) {
+func (e *Authenticator) second(ctx context.Context, p *iam.AuthnResult) (*iam.AuthnResult, error) {
 	switch {
 	case e.Factors == nil || e.Policy == FactorOff:
 		return p, nil
@@ -36,13 +40,26 @@ func (e *Authenticator) second(p *iam.AuthnResult) (*iam.AuthnResult, error) {
 	}
 	has := e.Factors.Of(p.User).Any()
 	if !has && e.Factors.Known != nil {
-		if err := e.Factors.Known(); err != nil {
+		if err := e.allFactors(ctx); err != nil {
 			return nil, fmt.Errorf("%w: not all second factors are known: %w", iam.ErrUnavailable, err)
 		}
 		has = e.Factors.Of(p.User).Any() // it may have come before the last of them
 	}
 	p.Pending = e.Policy == FactorRequired || has
 	return p, nil
+}
+
+// allFactors returns nil once the factors of all users are known. It waits, since a watch is interrupted for a moment whenever the definition
+// of the kind is applied again.
+func (e *Authenticator) allFactors(ctx context.Context) error {
+	for range factorsWait / factorsRetry {
+		err := e.Factors.Known()
+		if err == nil || e.Pause == nil || ctx.Err() != nil {
+			return err
+		}
+		e.Pause(ctx, factorsRetry)
+	}
+	return e.Factors.Known()
 }
 
 // Register creates the User of a login by an identity that had none, with the errors of account.Linker.Register. Where an administrator has
@@ -54,7 +71,7 @@ func (e *Authenticator) Register(ctx context.Context, p *iam.AuthnResult, name, 
 	}
 	p.User, p.Registration = u, nil
 	if slices.Contains(p.Methods, iam.MethodPassword) {
-		_, err = e.second(p)
+		_, err = e.second(ctx, p)
 	}
 	return err
 }

@@ -71,11 +71,11 @@ func (c client) write(ctx context.Context) error {
 	return err
 }
 
-// known tells whether a server knows the client, as it is: one that it does is told what is wrong with the request, and one
-// that it does not that it is not known.
+// known tells whether a server knows the client, as it is: one that it does is told what is wrong with the request, or that nothing is given
+// to it (grantMethod: deny), and one that it does not that it is not known.
 func (c client) known(ctx context.Context, base string) error {
 	a, err := try(ctx, http.MethodPost, base+"/oauth/token", c.form("grant_type", "none"))
-	if err == nil && a.field("error") != "unsupported_grant_type" {
+	if err == nil && a.field("error") != "unsupported_grant_type" && a.field("error") != "unauthorized_client" {
 		err = fmt.Errorf("client %s is not known: %d %s", c.ID, a.status, clip(a.body))
 	}
 	return err
