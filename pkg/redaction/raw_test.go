@@ -121,6 +121,7 @@ func TestWhatReadsUnredactedObjectsIsListed(t *testing.T) {
 			"pkg/kapis/gateway/pod.go":                 "answers the log of a pod, which is no object",
 			"pkg/proxy/exec_spdy.go":                   "upgrades to a command's streams, and reads at most a Status",
 			"pkg/proxy/internal_request.go":            "is the way itself",
+			"pkg/web/final_answers.go":                 "is the way of each proxy, which redacts what it passes on",
 			"pkg/proxy/redacted_watch_socket.go":       "redacts the watch that it opens",
 			"pkg/registry/bounded_transport.go":        "asks registries",
 

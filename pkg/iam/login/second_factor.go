@@ -49,8 +49,8 @@ func (e *Authenticator) second(ctx context.Context, p *iam.AuthnResult) (*iam.Au
 	return p, nil
 }
 
-// allFactors returns nil once the factors of all users are known. It waits, since a watch is interrupted for a moment whenever the definition
-// of the kind is applied again.
+// allFactors returns nil once the factors of all users are known. It waits, since a watch is interrupted for a moment whenever the
+// definition of the kind is applied again.
 func (e *Authenticator) allFactors(ctx context.Context) error {
 	for range factorsWait / factorsRetry {
 		err := e.Factors.Known()
