@@ -332,9 +332,10 @@ func TestClientsActForThemselves(t *testing.T) {
 func TestThePasswordGrantIsForTheConsole(t *testing.T) {
 	rule(t, "T6749-23")
 	grant := []string{"grant_type", "password", "username", bob, "password", password}
-	for _, c := range []client{harbor, asking, refused, desk} {
+	for _, c := range []client{harbor, asking, desk} {
 		storesNothing(t, func() { c.token(t, grant...).fails(t, 400, "unsupported_grant_type") })
 	}
+	storesNothing(t, func() { refused.token(t, grant...).fails(t, 400, "unauthorized_client") })
 	alive(t, console.token(t, grant...).tokens(t).Access)
 	t.Run("GuessingIsLimited", func(t *testing.T) {
 		name := newUser(t, "guessed")
