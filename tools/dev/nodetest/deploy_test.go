@@ -317,8 +317,9 @@ func (d *deployment) underLoad() {
 		})
 		d.rolledOut(manager)
 	})
-	// Each client waits for one answer at a time, so that many may be in flight.
-	step("AKilledReplicaFailsWhatIsInFlightAlone", len(loadLists)+len(loadWrites)+len(loadWatches)+1, func(d *deployment) {
+	// Each client waits for one answer at a time, so that many may be in flight; and once more, on a connection that the socket of the killed
+	// process took before the kernel had closed it.
+	step("AKilledReplicaFailsWhatIsInFlightAlone", 2*(len(loadLists)+len(loadWrites)+len(loadWatches)+1), func(d *deployment) {
 		pod := d.pods(apiserver)[0]
 		if err := syscall.Kill(d.pidIn(pod, apiserver), syscall.SIGKILL); err != nil {
 			d.t.Fatal(err)
