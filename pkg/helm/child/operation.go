@@ -113,7 +113,7 @@ func (o *operation) run(ctx context.Context) (*helm.Result, error) {
 	case helm.Rollback:
 		return o.rollback()
 	case helm.Uninstall:
-		return o.uninstall()
+		return o.uninstall(ctx)
 	case helm.Status:
 		all, err := record.History(o.config.Releases, r.Name)
 		if err != nil {

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"kapis.dev/ks-apiserver/pkg/helm"
 	"kapis.dev/ks-apiserver/pkg/helm/record"
@@ -26,7 +25,7 @@ import (
 const maxKept = 100
 
 // uninstall deletes what the newest record has and the release owns, and then the records. It can be repeated until there is no record.
-func (o *operation) uninstall() (*helm.Result, error) {
+func (o *operation) uninstall(ctx context.Context) (*helm.Result, error) {
 	all, err := record.History(o.config.Releases, o.Request.Name)
 	if err != nil || len(all) == 0 {
 		return &helm.Result{}, err
@@ -43,7 +42,10 @@ func (o *operation) uninstall() (*helm.Result, error) {
 		}
 		return &helm.Result{}, nil
 	}
-	client := &tolerant{Client: o.client, mapper: o.getter.mapper, leavesForbidden: o.Request.SkipHooks, namespaces: o.namespaces}
+	client := &tolerant{Client: o.client, mapper: o.getter.mapper, leavesForbidden: o.Request.SkipHooks, isGone: func(namespace string) bool {
+		_, err := o.namespaces.Get(ctx, namespace, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	}}
 	o.config.KubeClient = client
 	if err := o.deleteFormer(all, client); err != nil {
 		return o.newest(all), err
@@ -124,8 +126,9 @@ type tolerant struct {
 	mapper meta.RESTMapper
 	// leavesForbidden says that what the user may not read is left, and named.
 	leavesForbidden bool
-	namespaces      typedcorev1.NamespaceInterface
-	kept            []string
+	// isGone reports whether there is no namespace of a name any more: nobody is given a right in it.
+	isGone func(namespace string) bool
+	kept   []string
 }
 
 // Build implements kube.Interface. The SDK validates what it creates, which is hooks, and nothing else.
@@ -171,10 +174,8 @@ func (t *tolerant) readable(all kube.ResourceList) (out kube.ResourceList, err e
 	var failed []error
 	for _, info := range all {
 		_, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
-		if apierrors.IsForbidden(err) && info.Namespace != "" { // nobody is given a right in a namespace that is gone
-			if _, missing := t.namespaces.Get(context.TODO(), info.Namespace, metav1.GetOptions{}); apierrors.IsNotFound(missing) {
-				continue
-			}
+		if apierrors.IsForbidden(err) && info.Namespace != "" && t.isGone(info.Namespace) {
+			continue
 		}
 		if err != nil && !apierrors.IsNotFound(err) && (!t.leavesForbidden || !apierrors.IsForbidden(err)) {
 			failed = append(failed, fmt.Errorf("read the %s %s, which is to be deleted: %w", info.Mapping.GroupVersionKind.Kind, info.Name, err))
