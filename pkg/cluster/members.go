@@ -181,7 +181,7 @@ func (m *Members) replace(next *Member) {
 		delete(m.byUID, old.UID)
 	}
 	if next.state == nil {
-		next.state = &links{since: m.Now(), members: m}
+		next.state = &links{since: m.Now(), members: m, inFlight: newInFlight()}
 	}
 	if m.byName == nil {
 		m.byName, m.byUID = map[string]*Member{}, map[string]*Member{}
@@ -354,19 +354,15 @@ func (m *Member) enter(r *http.Request, elsewhere *Elsewhere) (send way, leave f
 	if send = s.way(m.UID, r, elsewhere); send == nil {
 		return nil, nil, ErrUnlinked
 	}
-	left := s.inFlight.enter(r.Context())
-	if left == nil {
+	leave, err = s.inFlight.enter(r.Context())
+	if err != nil {
 		return nil, nil, ErrBusy
 	}
 	if !s.breaker.enter(s.members.Now()) {
-		left()
+		leave()
 		return nil, nil, ErrSpared
 	}
-	return send, sync.OnceFunc(func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		left()
-	}), nil
+	return send, leave, nil
 }
 
 // RoundTrip sends a request to the member: over a link to this replica, or through another replica (see byOther). The request counts as

@@ -3,8 +3,7 @@ package cluster
 import (
 	"context"
 
-	"k8s.io/apiserver/pkg/authentication/user"
-
+	"kapis.dev/ks-apiserver/pkg/inflight"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -23,50 +22,32 @@ type hubKey struct{}
 // AsHub returns a context whose requests are this server's own, and no user's.
 func AsHub(ctx context.Context) context.Context { return context.WithValue(ctx, hubKey{}, true) }
 
-// inFlight is what runs at a member.
-type inFlight struct{ requests, streams, own slots }
+// inFlight is what runs at a member. Users are told apart by their UIDs. A request that another replica has passed on is of no user here:
+// that replica counts it as its user's.
+type inFlight struct{ requests, streams, own *inflight.Limit[string] }
 
-// slots are what runs of one kind. A request that another replica has passed on is of no user here: that replica counts it as its user's.
-type slots struct {
-	running int
-	of      map[string]int // by the UID of the user
+func newInFlight() inFlight {
+	return inFlight{
+		requests: inflight.New[string](requestsAtMost, requestsAtMost/userShare),
+		streams:  inflight.New[string](streamsAtMost, streamsAtMost/userShare),
+		own:      inflight.New[string](ownAtMost, ownAtMost),
+	}
 }
 
-func (f *inFlight) count() int { return f.requests.running + f.streams.running + f.own.running }
+func (f *inFlight) count() int { return f.requests.Running() + f.streams.Running() + f.own.Running() }
 
-// enter counts a request, and returns what ends that; nil where there is no room.
-func (f *inFlight) enter(ctx context.Context) (leave func()) {
-	u := request.UserFrom(ctx)
+// enter counts a request, and returns what ends that. The error says that there is no room.
+func (f *inFlight) enter(ctx context.Context) (leave func(), err error) {
+	limit := f.requests
 	switch {
 	case ctx.Value(hubKey{}) != nil:
-		return f.own.enter(ownAtMost, nil)
+		return f.own.EnterWithoutOwner()
 	case IsStream(ctx):
-		return f.streams.enter(streamsAtMost, u)
+		limit = f.streams
 	}
-	return f.requests.enter(requestsAtMost, u)
-}
-
-func (s *slots) enter(most int, u user.Info) (leave func()) {
-	if s.running >= most {
-		return nil
-	}
+	u := request.UserFrom(ctx)
 	if u == nil {
-		s.running++
-		return func() { s.running-- }
+		return limit.EnterWithoutOwner()
 	}
-	uid := u.GetUID()
-	if s.of[uid] >= most/userShare {
-		return nil
-	}
-	if s.of == nil {
-		s.of = map[string]int{}
-	}
-	s.running++
-	s.of[uid]++
-	return func() {
-		s.running--
-		if s.of[uid]--; s.of[uid] == 0 {
-			delete(s.of, uid)
-		}
-	}
+	return limit.Enter(u.GetUID())
 }

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"kapis.dev/ks-apiserver/pkg/inflight"
 )
 
 const (
@@ -22,19 +23,11 @@ type Upstream struct {
 	upgrading *http.Transport // for requests to upgrade, which HTTP/2 has none of
 	breaker   breaker
 
-	mu     sync.Mutex
-	all    int
-	byUser map[User]int
+	requests *inflight.Limit[User]
 }
 
 // User is the caller of a backend, as its bounds count them.
 type User struct{ UID, Name string }
-
-// The errors of Enter.
-var (
-	ErrBusy     = errors.New("the backend has as many requests as it may have at once")
-	ErrBusyUser = errors.New("the user has as many requests to this backend as one may have at once")
-)
 
 // Down says that a backend is not asked for a while, since it could not be reached.
 type Down struct{ For time.Duration }
@@ -49,7 +42,7 @@ type watchedBody struct {
 var ErrHeaderTimeout = errors.New("no answer has begun in time")
 
 func newUpstream(a *Address, o *Options) *Upstream {
-	u := &Upstream{byUser: map[User]int{}, transport: a.Transport(o.Egress), upgrading: a.Transport(o.Egress)}
+	u := &Upstream{requests: inflight.New[User](atMost, atMostOfOne), transport: a.Transport(o.Egress), upgrading: a.Transport(o.Egress)}
 	u.transport.MaxIdleConnsPerHost, u.transport.MaxConnsPerHost = 32, 0 // Enter bounds them
 	u.upgrading.MaxConnsPerHost = 0
 	u.upgrading.ForceAttemptHTTP2, u.upgrading.TLSNextProto = false, map[string]func(string, *tls.Conn) http.RoundTripper{}
@@ -65,32 +58,22 @@ func (d *Down) Error() string {
 	return "the backend could not be reached lately, and is not asked for a while"
 }
 
-// Enter counts a request of a user, until leave is called once. Its errors are ErrBusy, ErrBusyUser and a Down.
+// Enter counts a request of a user, until leave is called once. Its errors are those of inflight.Limit and a Down.
 func (u *Upstream) Enter(user User, now time.Time) (leave func(), err error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	switch {
-	case u.all >= atMost:
-		return nil, ErrBusy
-	case u.byUser[user] >= atMostOfOne:
-		return nil, ErrBusyUser
+	end, err := u.requests.Enter(user)
+	if err != nil {
+		return nil, err
 	}
 	wait, trial := u.breaker.enter(now)
 	if wait > 0 {
+		end()
 		return nil, &Down{wait}
 	}
-	u.all++
-	u.byUser[user]++
 	return func() {
 		if trial {
 			u.breaker.left() // it may never have been sent
 		}
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		u.all--
-		if u.byUser[user]--; u.byUser[user] == 0 {
-			delete(u.byUser, user)
-		}
+		end()
 	}, nil
 }
 

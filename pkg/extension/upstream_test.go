@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/inflight"
 )
 
 func TestABackendThatCantBeReachedIsNotAskedForAWhile(t *testing.T) { // X10
@@ -115,7 +116,7 @@ func TestABackendHasBoundedRequests(t *testing.T) { // X9
 			t.Fatal(err)
 		}
 	}
-	if err := enter("ann"); !errors.Is(err, ErrBusyUser) {
+	if err := enter("ann"); !errors.Is(err, inflight.ErrFullForOwner) {
 		t.Errorf("one user: %v", err)
 	}
 	for i := atMostOfOne; i < atMost; i++ {
@@ -123,14 +124,14 @@ func TestABackendHasBoundedRequests(t *testing.T) { // X9
 			t.Fatal(i, err)
 		}
 	}
-	if err := enter("zoe"); !errors.Is(err, ErrBusy) {
+	if err := enter("zoe"); !errors.Is(err, inflight.ErrFull) {
 		t.Errorf("all users: %v", err)
 	}
 	for _, f := range leave {
 		f()
 	}
-	if err := enter("ann"); err != nil || len(u.byUser) != 1 {
-		t.Errorf("%v, %v", err, u.byUser)
+	if err := enter("ann"); err != nil || u.requests.Running() != 1 {
+		t.Errorf("after all have left: got %v and %d, want one", err, u.requests.Running())
 	}
 }
 

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
+	"kapis.dev/ks-apiserver/pkg/inflight"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -55,10 +55,7 @@ type Options struct {
 // Guard watches over long requests.
 type Guard struct {
 	options Options
-
-	mu      sync.Mutex
-	total   int
-	perUser map[string]int
+	streams *inflight.Limit[string] // by the name of the user
 }
 
 // New returns a Guard.
@@ -81,7 +78,7 @@ func New(o Options) *Guard {
 	if o.Total <= 0 {
 		o.Total = DefaultTotal
 	}
-	return &Guard{options: o, perUser: map[string]int{}}
+	return &Guard{options: o, streams: inflight.New[string](o.Total, o.PerUser)}
 }
 
 // Over begins to watch over r. The caller goes on with the request that it returns, and calls Stop when that is done. The error is a 429
@@ -91,10 +88,11 @@ func (g *Guard) Over(w http.ResponseWriter, r *http.Request) (*Stream, *http.Req
 	if u := request.UserFrom(r.Context()); u != nil {
 		who = u.GetName()
 	}
-	if err := g.enter(who); err != nil {
+	leave, err := g.enter(who)
+	if err != nil {
 		return nil, nil, err
 	}
-	s := &Stream{guard: g, who: who, rc: http.NewResponseController(w)}
+	s := &Stream{guard: g, leave: leave, rc: http.NewResponseController(w)}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	s.ctx, s.cancel = context.WithValue(ctx, streamKey{}, s), cancel
 	r = r.WithContext(s.ctx)
@@ -115,29 +113,17 @@ func errStopping() error {
 	return e
 }
 
-// enter counts a stream.
-func (g *Guard) enter(who string) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+// enter counts a stream. The error is a 429.
+func (g *Guard) enter(who string) (leave func(), err error) {
+	leave, err = g.streams.Enter(who)
 	switch {
-	case g.total >= g.options.Total:
-		return apierrors.NewTooManyRequests(fmt.Sprintf("this server has %d streams open, as many as it takes", g.total), retryAfter)
-	case g.perUser[who] >= g.options.PerUser:
-		return apierrors.NewTooManyRequests(fmt.Sprintf("user %q has %d streams open, as many as one may have: close some", who, g.perUser[who]),
-			retryAfter)
+	case errors.Is(err, inflight.ErrFullForOwner):
+		err = apierrors.NewTooManyRequests(
+			fmt.Sprintf("user %q has %d streams open, as many as one may have: close some", who, g.options.PerUser), retryAfter)
+	case err != nil:
+		err = apierrors.NewTooManyRequests(fmt.Sprintf("this server has %d streams open, as many as it takes", g.options.Total), retryAfter)
 	}
-	g.total++
-	g.perUser[who]++
-	return nil
-}
-
-func (g *Guard) leave(who string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.total--
-	if g.perUser[who]--; g.perUser[who] == 0 {
-		delete(g.perUser, who)
-	}
+	return leave, err
 }
 
 func (g *Guard) check(s *Stream, r *http.Request) {

@@ -11,7 +11,7 @@ import (
 // Stream is one long request, from its beginning to the return of its handler.
 type Stream struct {
 	guard  *Guard
-	who    string
+	leave  func()
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	rc     *http.ResponseController
@@ -83,7 +83,7 @@ func (s *Stream) Stop() {
 		_ = s.rc.SetWriteDeadline(time.Time{})
 	}
 	s.cancel(context.Canceled)
-	s.guard.leave(s.who)
+	s.leave()
 }
 
 // Attach records that the connection of the client was taken over, so that the stream can close it: nothing else wakes a goroutine that

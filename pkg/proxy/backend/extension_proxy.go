@@ -21,6 +21,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/extension"
+	"kapis.dev/ks-apiserver/pkg/inflight"
 	"kapis.dev/ks-apiserver/pkg/proxy/relay"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/status"
@@ -229,7 +230,7 @@ func (c *call) refusal(err error) error {
 	switch {
 	case errors.As(err, &down):
 		return unavailable(c.backend, down.For, "it could not be reached lately, and is tried again soon")
-	case errors.Is(err, extension.ErrBusyUser):
+	case errors.Is(err, inflight.ErrFullForOwner):
 		return status.RetryAfter(1, status.Errorf(http.StatusTooManyRequests,
 			"you have as many requests to the %s %s as one user may have at once", c.backend.Kind, c.backend.Name))
 	}

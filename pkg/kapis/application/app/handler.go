@@ -12,6 +12,7 @@ import (
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	"kapis.dev/ks-apiserver/pkg/appstore/file"
+	"kapis.dev/ks-apiserver/pkg/inflight"
 	"kapis.dev/ks-apiserver/pkg/kapis/application/scope"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -39,13 +40,13 @@ type Handler struct {
 
 	images   *images
 	reading  chan struct{}
-	packages *scope.Limit
+	packages *inflight.Limit[string] // by the name of the user
 }
 
 // New returns a handler.
 func New(store *scope.Store, files Files) *Handler {
 	return &Handler{Store: store, Files: files, Now: time.Now, images: &images{store, files},
-		reading: make(chan struct{}, readers), packages: scope.NewLimit(maxPackages, maxOfUser)}
+		reading: make(chan struct{}, readers), packages: inflight.New[string](maxPackages, maxOfUser)}
 }
 
 const multipartForm = "multipart/form-data"

@@ -98,16 +98,16 @@ func (h *Handler) bounded(handle web.Handler) web.Handler {
 			return handle(r)
 		}
 		user := request.UserFrom(r.Request.Context()).GetName()
-		enters := h.packages.Enter(user)
-		if !enters && r.Request.Method == http.MethodGet {
+		leave, err := h.packages.Enter(user)
+		if err != nil && r.Request.Method == http.MethodGet {
 			ctx, cancel := context.WithTimeout(r.Request.Context(), packageWait)
-			enters = h.packages.Wait(ctx, user)
+			leave, err = h.packages.Wait(ctx, user)
 			cancel()
 		}
-		if !enters {
+		if err != nil {
 			return nil, status.RetryAfter(1, status.Errorf(http.StatusServiceUnavailable, "too many packages are sent at this moment"))
 		}
-		defer h.packages.Leave(user)
+		defer leave()
 		return handle(r)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	"kapis.dev/ks-apiserver/pkg/chart/source"
-	"kapis.dev/ks-apiserver/pkg/kapis/application/scope"
+	"kapis.dev/ks-apiserver/pkg/inflight"
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
@@ -28,10 +28,10 @@ type Prober interface {
 // probes looks at the indexes of repositories, a few at once.
 type probes struct {
 	prober Prober
-	limit  *scope.Limit
+	limit  *inflight.Limit[string] // by the name of the user
 }
 
-func newProbes(p Prober) *probes { return &probes{p, scope.NewLimit(maxProbes, maxOfUser)} }
+func newProbes(p Prober) *probes { return &probes{p, inflight.New[string](maxProbes, maxOfUser)} }
 
 // check returns an error if a Repo with this spec can't be reached, or has no index.
 func (p *probes) check(ctx context.Context, user string, spec *v2.RepoSpec) error {
@@ -39,10 +39,11 @@ func (p *probes) check(ctx context.Context, user string, spec *v2.RepoSpec) erro
 	if err != nil {
 		return status.BadRequestf("%v", err)
 	}
-	if !p.limit.Enter(user) {
+	leave, err := p.limit.Enter(user)
+	if err != nil {
 		return status.RetryAfter(1, status.Errorf(http.StatusServiceUnavailable, "too many repositories are looked at at this moment"))
 	}
-	defer p.limit.Leave(user)
+	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	err = p.prober.Probe(ctx, access)
