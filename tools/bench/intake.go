@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
-
-	"kapis.dev/ks-apiserver/tools/stack"
 )
 
 // intakeTime is how long changes are made to see what they cost.
@@ -85,12 +83,17 @@ func (b *bench) bareUnderChurn(ctx context.Context, l lists, m *mix) error {
 	if err != nil {
 		return err
 	}
-	bare, err := startYardstick(ctx, answers, "following", b.clusterConfig())
+	bare, err := b.bareFollower(ctx, answers)
 	if err != nil {
 		return err
 	}
 	defer bare.stop()
 	return l.underChurn(ctx, "churn-page-10-by-bare-handler", m, bare)
+}
+
+// bareFollower starts a bare handler that reads what a mix changes, and drops it.
+func (b *bench) bareFollower(ctx context.Context, answers []answer) (*process, error) {
+	return startYardstick(ctx, answers, "following", b.clusterConfig())
 }
 
 // pagesPerCPU is how many requests a second of processor time answers.
@@ -107,53 +110,65 @@ func throughputOfPages() measure {
 	}}
 }
 
-// intake measures what reading changes costs without requests: of a mixture of churnRate a second, and of pods of 5.6 KB alone, as
-// many as the cluster accepts.
+// intake measures what reading changes costs without requests, beside a program that reads the same kinds and drops what it reads: of a
+// mixture of churnRate a second, and of pods of 5.6 KB alone, as many as the cluster accepts.
 func (b *bench) intake(ctx context.Context, m *mix) ([]figure, error) {
-	mixed, took, err := b.follow(ctx, m.writers())
+	bare, err := b.bareFollower(ctx, []answer{})
 	if err != nil {
 		return nil, err
 	}
-	pods, podsTook, err := b.follow(ctx, podWriters(b.kube, b.size))
+	defer bare.stop()
+	small, err := costOfChanges(ctx, m.writers(), b.client.pid, bare.pid)
 	if err != nil {
 		return nil, err
+	}
+	large, err := costOfChanges(ctx, podWriters(b.kube, b.size), b.client.pid, bare.pid)
+	if err != nil {
+		return nil, err
+	}
+	const beside = "bare-reader"
+	perEvent := func(name, goal string, c changeCost) figure {
+		return figure{name: name, value: c.perEvent(0), unit: "us", yardstick: beside, base: c.perEvent(1), goal: goal}
 	}
 	return []figure{
-		{name: "intake-events-per-second", value: mixed, unit: "1/s"},
-		{name: "intake-per-event-cpu", value: took / mixed * 1e6, unit: "us", goal: "<= 60 us"},
-		{name: "intake-share-of-a-core", value: took * 100, unit: "%", goal: "<= 7 %"},
-		{name: "intake-large-pods-events-per-second", value: pods, unit: "1/s"},
-		{name: "intake-large-pods-per-event-cpu", value: podsTook / pods * 1e6, unit: "us"},
+		{name: "intake-events-per-second", value: small.events, unit: "1/s"},
+		perEvent("intake-per-event-cpu", "<= 60 us", small),
+		{name: "intake-share-of-a-core", value: small.used[0] * 100, unit: "%", yardstick: beside, base: small.used[1] * 100, goal: "<= 7 %"},
+		{name: "intake-large-pods-events-per-second", value: large.events, unit: "1/s"},
+		perEvent("intake-large-pods-per-event-cpu", "", large),
 	}, nil
 }
 
-// follow lets the writers make changes for a while and returns how many there were in a second, and the share of a core that the
-// product used for them.
-func (b *bench) follow(ctx context.Context, writers []writer) (events, used float64, err error) {
-	idle, err := share(ctx, b.client.pid)
+// changeCost is what changes cost the processes that read them.
+type changeCost struct {
+	events float64   // in a second
+	used   []float64 // shares of a core, beyond what each process uses without changes
+}
+
+// perEvent is the processor time of a process for one event, in microseconds.
+func (c changeCost) perEvent(process int) float64 { return c.used[process] / c.events * 1e6 }
+
+// costOfChanges lets the writers make changes for a while, and measures the processes that read them, at the same time.
+func costOfChanges(ctx context.Context, writers []writer, pids ...int) (changeCost, error) {
+	idle, err := shares(ctx, quietWindow, pids...)
 	if err != nil {
-		return 0, 0, err
+		return changeCost{}, err
 	}
 	c, err := settled(ctx, writers)
 	if err != nil {
-		return 0, 0, err
-	}
-	cpu, err := stack.CPU(b.client.pid)
-	if err != nil {
-		return 0, 0, errors.Join(err, c.stop())
+		return changeCost{}, err
 	}
 	made, start := c.made.Load(), time.Now()
-	select {
-	case <-ctx.Done():
-	case <-time.After(intakeTime):
-	}
+	used, err := shares(ctx, intakeTime, pids...)
 	n, took := float64(c.made.Load()-made), time.Since(start).Seconds()
-	after, err := stack.CPU(b.client.pid)
-	if err := errors.Join(err, c.stop(), ctx.Err()); err != nil {
-		return 0, 0, err
+	if err := errors.Join(err, c.stop()); err != nil {
+		return changeCost{}, err
 	}
 	if n == 0 {
-		return 0, 0, errors.New("the cluster made no change")
+		return changeCost{}, errors.New("the cluster made no change")
 	}
-	return n / took, (after-cpu).Seconds()/took - idle, nil
+	for i := range used {
+		used[i] -= idle[i]
+	}
+	return changeCost{events: n / took, used: used}, nil
 }

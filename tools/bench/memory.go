@@ -127,16 +127,34 @@ func (b *bench) quiet(ctx context.Context) error {
 
 // share returns the share of a core that a process uses for a moment.
 func share(ctx context.Context, pid int) (float64, error) {
-	before, err := stack.CPU(pid)
+	used, err := shares(ctx, quietWindow, pid)
 	if err != nil {
 		return 0, err
 	}
-	start := time.Now()
+	return used[0], nil
+}
+
+// shares returns the shares of a core that processes use in the same time from now on.
+func shares(ctx context.Context, window time.Duration, pids ...int) ([]float64, error) {
+	before, start := make([]time.Duration, len(pids)), time.Now()
+	used := make([]float64, len(pids))
+	for i, pid := range pids {
+		var err error
+		if before[i], err = stack.CPU(pid); err != nil {
+			return nil, err
+		}
+	}
 	select {
 	case <-ctx.Done():
-		return 0, ctx.Err()
-	case <-time.After(quietWindow):
+		return nil, ctx.Err()
+	case <-time.After(window):
 	}
-	after, err := stack.CPU(pid)
-	return float64(after-before) / float64(time.Since(start)), err
+	for i, pid := range pids {
+		after, err := stack.CPU(pid)
+		if err != nil {
+			return nil, err
+		}
+		used[i] = float64(after-before[i]) / float64(time.Since(start))
+	}
+	return used, nil
 }

@@ -33,9 +33,10 @@ func (r *report) table(name, machine string, rounds int) error {
 		return nil
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Benchmarks\n\nWritten by `make bench`: medians of %d rounds over the real binary and a real control plane on loopback, each beside its\n", rounds)
-	fmt.Fprintf(&b, "yardstick in the same run. Ratios travel to other machines, absolute values do not. `@100000` names the number of pods where it\nis not the smallest. "+
-		"What is known of goals that are missed: [profile.md](profile.md).\n\n")
+	fmt.Fprintf(&b, "# Benchmarks\n\nWritten by `make bench`: medians of %d rounds (of lists: %d) over the real binary and a real control plane on loopback,\n",
+		rounds, listRounds*rounds)
+	b.WriteString("each beside its yardstick in the same run. Ratios travel to other machines, absolute values do not. " +
+		"`@100000` names the number of pods where it\nis not the smallest. What is known of goals that are missed: [profile.md](profile.md).\n\n")
 	fmt.Fprintf(&b, "%s\n\n", strings.TrimPrefix(machine, "# "))
 	b.WriteString("| figure | value | unit | yardstick | its value | ratio | goal | met |\n|---|---:|---|---|---:|---:|---|---|\n")
 	for _, f := range r.figures {
