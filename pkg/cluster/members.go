@@ -327,6 +327,19 @@ func (m *Member) close() {
 // way is how a request is sent to a member: over a link of this replica, or through another replica.
 type way func(*http.Request) (*http.Response, error)
 
+// turn returns the link whose turn it is, of those that can take a request: a link that the member is ending, or is full, can't. The lock
+// is held, and there is a link.
+func (s *links) turn() *link.Link {
+	for range s.all {
+		s.next++
+		if l := s.all[s.next%len(s.all)]; l.Available() > 0 {
+			return l
+		}
+	}
+	s.next++
+	return s.all[s.next%len(s.all)]
+}
+
 // way chooses how a request is sent. The lock is held.
 func (s *links) way(uid string, r *http.Request, elsewhere *Elsewhere) way {
 	if elsewhere != nil {
@@ -338,8 +351,7 @@ func (s *links) way(uid string, r *http.Request, elsewhere *Elsewhere) way {
 	if len(s.all) == 0 {
 		return nil
 	}
-	s.next++
-	l := s.all[s.next%len(s.all)]
+	l := s.turn()
 	if r.Header.Get("Upgrade") != "" {
 		return l.Upgrading().RoundTrip
 	}

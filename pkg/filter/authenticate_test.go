@@ -16,6 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/cluster/link"
+	"kapis.dev/ks-apiserver/pkg/cluster/linktest"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -224,6 +226,50 @@ func TestStrangersOfAConnectionAreCounted(t *testing.T) {
 	}
 	if !ask(one, "") || !ask(one, "bad") || ask(one, "bob") || ask(other, "") {
 		t.Error("only a request without a login, after the last one that the connection serves, ends it")
+	}
+}
+
+// F39: whoever is refused in a member ends nothing of a link, which is everybody's.
+func TestARefusedUserEndsNoLink(t *testing.T) {
+	const member = "0f8fad5b-d9cb-469f-a165-70867728950e"
+	begun, on := make(chan struct{}), make(chan struct{})
+	h := Chain(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/version" {
+			close(begun)
+			<-on
+		}
+	}), Info, Authentication{Authenticator: tokens}.Wrap)
+	a := linktest.NewAuthority(t)
+	one, other := linktest.Pair(t)
+	go func() { _ = (&link.Handler{Identity: a.Member(t, member), Handler: h}).Serve(t.Context(), other, 0) }()
+	l, err := link.Open(t.Context(), one, member, a.Hub(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ask := func(path, token string) (int, error) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://member"+path, nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		res, err := l.RoundTrip(r)
+		if err != nil {
+			return 0, err
+		}
+		return res.StatusCode, res.Body.Close()
+	}
+	held := make(chan error, 1)
+	go func() { _, err := ask("/version", "bob"); held <- err }()
+	<-begun
+	for range 2 * strangerRequests {
+		if code, err := ask("/api", "bad"); code != http.StatusUnauthorized || err != nil {
+			t.Fatalf("somebody who is not known: %d, %v", code, err)
+		}
+	}
+	if code, err := ask("/api", "bob"); code != http.StatusOK || err != nil {
+		t.Errorf("another user, afterwards: %d, %v", code, err)
+	}
+	close(on)
+	if err := <-held; err != nil {
+		t.Errorf("what ran meanwhile: %v", err)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"kapis.dev/ks-apiserver/pkg/cluster/link"
 )
 
 const (
@@ -26,9 +28,10 @@ func CountStrangers(ctx context.Context, _ net.Conn) context.Context {
 
 // LimitHTTP2 ends the HTTP/2 connection of an unauthenticated client after strangerRequests, or after this answer where nothing counts
 // them, so that streams can't be opened and reset in floods without a login. It also ends the stream of an answer that is not received,
-// because a client that opens no window would hold a goroutine for each of its streams, and the connection with them.
+// because a client that opens no window would hold a goroutine for each of its streams, and the connection with them. A link of the hub is
+// everybody's: whom it is ended for is one of its users.
 func LimitHTTP2(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor != 2 {
+	if r.ProtoMajor != 2 || link.FromHub(r.Context()) {
 		return
 	}
 	if n, ok := r.Context().Value(strangerCountKey{}).(*atomic.Int64); !ok || n.Add(1) >= strangerRequests {

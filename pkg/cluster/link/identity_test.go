@@ -356,6 +356,29 @@ func TestALinkEnds(t *testing.T) {
 	}
 }
 
+// What serves a link may do so for a request, by which the hub has dialled: nothing of that request is in those that come over the link.
+func TestARequestHasNothingOfWhatServesTheLink(t *testing.T) {
+	type key struct{}
+	a := linktest.NewAuthority(t)
+	one, other := linktest.Pair(t)
+	got := make(chan any, 1)
+	h := &link.Handler{Identity: a.Member(t, uid), Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Context().Value(key{}) })}
+	go func() { _ = h.Serve(context.WithValue(t.Context(), key{}, "another's"), other, 0) }()
+	l, err := link.Open(t.Context(), one, uid, a.Hub(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	resp, err := l.RoundTrip(get(t, "/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if v := <-got; v != nil {
+		t.Errorf("the context of a request has %v", v)
+	}
+}
+
 func TestALinkThatBreaksEndsAtBothEnds(t *testing.T) {
 	a := linktest.NewAuthority(t)
 	one, other := linktest.Pair(t)

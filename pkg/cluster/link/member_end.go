@@ -61,7 +61,8 @@ func (h *Handler) Serve(ctx context.Context, conn net.Conn, grace time.Duration)
 	defer upgrades.close()
 	server := &http.Server{
 		Handler: h.split(upgrades), Protocols: onlyHTTP2(), HTTP2: http2(toMember, toMemberAll), ErrorLog: h.Log,
-		BaseContext: func(net.Listener) context.Context { return marked(context.WithoutCancel(ctx)) },
+		// Not of ctx, which may be that of the request by which the hub has dialled: its connection and its record are of that alone.
+		BaseContext: func(net.Listener) context.Context { return marked(context.Background()) },
 		ConnState: func(_ net.Conn, s http.ConnState) {
 			if s == http.StateClosed {
 				once.end()
