@@ -17,6 +17,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/apiserver/drain"
 	"kapis.dev/ks-apiserver/pkg/certificate"
 	"kapis.dev/ks-apiserver/pkg/filter"
+	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -124,7 +125,8 @@ func serve(ctx context.Context, handler http.Handler, listeners []net.Listener, 
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return filter.CountStrangers(web.CoalesceContext(ctx, c), c)
 		},
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 250},
+		// No answer is cut off for a client that reads nothing of its connection: the end of a stream would wait behind what it does not read.
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 250, WriteByteTimeout: stream.DefaultProgress},
 	}
 	failed := make(chan error, len(listeners))
 	for _, ln := range listeners {

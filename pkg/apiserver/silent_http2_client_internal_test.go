@@ -1,0 +1,94 @@
+package apiserver
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+
+	"golang.org/x/net/http2"
+
+	"kapis.dev/ks-apiserver/pkg/apiserver/drain"
+	"kapis.dev/ks-apiserver/pkg/stream"
+)
+
+// F7: a client of HTTP/2 that opens its windows, and then reads nothing of its connection, is cut off too: nothing could tell it that an
+// answer has ended.
+func TestASilentHTTP2ClientIsCutOff(t *testing.T) {
+	server := httptest.NewTLSServer(nil) // for its certificate
+	certificate := server.TLS.Certificates[0]
+	server.Close()
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		ln := &pipeListener{make(chan net.Conn, 1), make(chan struct{})}
+		ln.conns <- far
+		ctx, stop := context.WithCancel(t.Context())
+		gone := make(chan error, 1)
+		endless := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			out := stream.New(stream.Options{}).Progress(w)
+			for {
+				if _, err := out.Write(make([]byte, 64<<10)); err != nil {
+					gone <- err
+					return
+				}
+			}
+		})
+		ended := make(chan error, 1)
+		secured := tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12})
+		go func() { ended <- serve(ctx, endless, []net.Listener{secured}, drain.New(), 0) }()
+		client := tls.Client(near, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // in memory
+		if _, err := io.WriteString(client, http2.ClientPreface); err != nil {
+			t.Fatal(err)
+		}
+		frames := http2.NewFramer(client, client)
+		for _, write := range []func() error{
+			func() error {
+				return frames.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1<<31 - 1})
+			},
+			func() error { return frames.WriteWindowUpdate(0, 1<<30) },
+			func() error {
+				// :method GET, :scheme https, :path /, and :authority x, by HPACK's static table (RFC 7541, appendix A).
+				return frames.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: true, EndHeaders: true,
+					BlockFragment: []byte{0x82, 0x87, 0x84, 0x01, 0x01, 'x'}})
+			},
+		} {
+			if err := write(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := <-gone; err == nil {
+			t.Error("the answer goes on")
+		}
+		_ = near.Close()
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// pipeListener is a listener with the connections in conns.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{} }
+
+func (l *pipeListener) Close() error {
+	close(l.closed)
+	return nil
+}
