@@ -130,7 +130,7 @@ func (k *Kube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			k.upgrades.ServeHTTP(&relay.Tunnel{ResponseWriter: w, Stream: s}, r)
 		})
 	case relay.IsLong(info, r.URL):
-		relay.Guarded(k.streams, w, r, func(_ *stream.Stream, r *http.Request) { k.lasting.ServeHTTP(k.streams.Progress(w), r) })
+		relay.Guarded(k.streams, w, r, func(_ *stream.Stream, r *http.Request) { k.lasting.ServeHTTP(relay.Paced(k.streams, w, info), r) })
 	default:
 		if redactionOf(info) != nil {
 			if err := checkPatch(r, info); err != nil {
@@ -138,7 +138,7 @@ func (k *Kube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 		}
-		k.ordinary.ServeHTTP(relay.Whole{ResponseWriter: k.streams.Progress(w)}, r)
+		k.ordinary.ServeHTTP(relay.Whole{ResponseWriter: relay.Paced(k.streams, w, info)}, r)
 	}
 }
 

@@ -88,9 +88,9 @@ func (m *Members) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		})
 	case relay.IsLong(info, r.URL) || stream.WantsEvents(r.Header):
 		r = r.WithContext(cluster.AsStream(r.Context()))
-		relay.Guarded(m.streams, w, r, func(_ *stream.Stream, r *http.Request) { m.proxy.ServeHTTP(m.streams.Progress(w), r) })
+		relay.Guarded(m.streams, w, r, func(_ *stream.Stream, r *http.Request) { m.proxy.ServeHTTP(relay.Paced(m.streams, w, info), r) })
 	default:
-		m.proxy.ServeHTTP(relay.Whole{ResponseWriter: m.streams.Progress(w)}, r)
+		m.proxy.ServeHTTP(relay.Whole{ResponseWriter: relay.Paced(m.streams, w, info)}, r)
 	}
 }
 

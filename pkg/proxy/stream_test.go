@@ -163,44 +163,38 @@ func TestNothingIsLeftOfAbandonedWatches(t *testing.T) {
 func TestAClientThatReadsNothingIsCutOff(t *testing.T) {
 	gone := make(chan string, 1)
 	endless := func(w http.ResponseWriter, r *http.Request) {
-		var out io.Writer = w
-		if r.Header.Get("Upgrade") != "" {
-			conn, _, err := http.NewResponseController(w).Hijack()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer conn.Close()
-			out = conn
-			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: test\r\n\r\n")
-		}
 		for {
-			if _, err := out.Write(make([]byte, 64<<10)); err != nil {
+			if _, err := w.Write(make([]byte, 64<<10)); err != nil {
 				gone <- r.URL.Path
 				return
 			}
 		}
 	}
-	guard := stream.New(stream.Options{Progress: 20 * time.Millisecond})
-	kube := newKube(t, KubeOptions{Config: newBackend(t, endless).config(), Streams: guard})
-	members := NewMembers(newFleet(t, endless).members.ByName, guard)
+	atOnce := stream.New(stream.Options{Progress: 20 * time.Millisecond, Patience: time.Hour})
+	atLast := stream.New(stream.Options{Progress: time.Hour, Patience: 20 * time.Millisecond})
+	kube := func(by *stream.Guard) http.Handler {
+		return newKube(t, KubeOptions{Config: newBackend(t, endless).config(), Streams: by})
+	}
+	members := func(by *stream.Guard) http.Handler { return NewMembers(newFleet(t, endless).members.ByName, by) }
 	for _, c := range []struct {
-		by             http.Handler
-		target, header string
+		by     http.Handler
+		target string
 	}{
-		{kube, "/api/v1/pods", ""},
-		{kube, "/api/v1/pods?watch=true", ""},
-		{kube, "/api/v1/namespaces/a/pods/b/exec", "Connection: Upgrade\r\nUpgrade: test\r\n"},
-		{members, "/clusters/m1/api/v1/pods", ""},
-		{members, "/clusters/m1/api/v1/pods?watch=true", ""},
-		{members, "/clusters/m1/api/v1/namespaces/a/pods/b/exec", "Connection: Upgrade\r\nUpgrade: test\r\n"},
+		{kube(atOnce), "/api/v1/pods"},
+		{kube(atOnce), "/api/v1/pods?watch=true"},
+		{kube(atLast), "/api/v1/namespaces/a/pods/b/log"},
+		{kube(atLast), "/api/v1/namespaces/a/pods/b/log?follow=true"},
+		{members(atOnce), "/clusters/m1/api/v1/pods"},
+		{members(atOnce), "/clusters/m1/api/v1/pods?watch=true"},
+		{members(atLast), "/clusters/m1/api/v1/namespaces/a/pods/b/log"},
+		{members(atLast), "/clusters/m1/api/v1/namespaces/a/pods/b/log?follow=true"},
 	} {
 		srv := httptest.NewServer(filtered(c.by, person, allowed))
-		rawDial(t, srv).send("GET " + c.target + " HTTP/1.1\r\nHost: x\r\n" + c.header + "\r\n")
+		rawDial(t, srv).send("GET " + c.target + " HTTP/1.1\r\nHost: x\r\n\r\n")
 		select {
 		case <-gone:
 		case <-time.After(time.Minute):
-			t.Errorf("%s %s: it goes on", c.target, c.header)
+			t.Errorf("%s: it goes on", c.target)
 		}
 		srv.CloseClientConnections()
 		srv.Close()

@@ -21,6 +21,7 @@ const (
 	DefaultRecheckEvery = 2 * time.Second
 	DefaultCloseTimeout = 3 * time.Second
 	DefaultProgress     = 30 * time.Second
+	DefaultPatience     = 15 * time.Minute
 	DefaultPerUser      = 1000
 	DefaultTotal        = 10_000
 )
@@ -46,8 +47,9 @@ type Options struct {
 	// CloseTimeout is how long a client may take to receive the end of its stream, and how long one side of an upgraded connection may stay
 	// open after the other has closed (DefaultCloseTimeout).
 	CloseTimeout time.Duration
-	// Progress is how long a client may take to receive one write (DefaultProgress).
-	Progress time.Duration
+	// Progress is how long a client may take to receive one write (DefaultProgress), and Patience how long if somebody may be reading the
+	// answer page by page, as a log (DefaultPatience).
+	Progress, Patience time.Duration
 	// PerUser and Total are how many streams there may be (DefaultPerUser, DefaultTotal).
 	PerUser, Total int
 }
@@ -68,6 +70,9 @@ func New(o Options) *Guard {
 	}
 	if o.Progress <= 0 {
 		o.Progress = DefaultProgress
+	}
+	if o.Patience <= 0 {
+		o.Patience = DefaultPatience
 	}
 	if o.Drain == nil {
 		o.Drain = context.Background()

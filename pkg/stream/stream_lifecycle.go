@@ -53,17 +53,6 @@ func (s *Stream) end(why *endedError) {
 	s.deadline = s.rc.SetWriteDeadline(time.Now().Add(s.guard.options.CloseTimeout)) == nil
 }
 
-// Progress gives the client of a connection that was taken over time to receive the next write; a stream that has ended keeps the rest of
-// its CloseTimeout. Other answers have Guard.Progress.
-func (s *Stream) Progress() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopped || s.ctx.Err() != nil {
-		return
-	}
-	_ = s.rc.SetWriteDeadline(time.Now().Add(s.guard.options.Progress))
-}
-
 // Stop releases everything that the stream holds. Nothing of it touches the client's connection afterwards, which may already serve the
 // next request.
 func (s *Stream) Stop() {

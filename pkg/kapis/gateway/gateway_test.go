@@ -24,6 +24,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
 	"kapis.dev/ks-apiserver/pkg/store/storetest"
+	"kapis.dev/ks-apiserver/pkg/stream"
 )
 
 const (
@@ -78,7 +79,8 @@ func newWorld(t *testing.T, by gateway.Backend, objects map[string][]string) *wo
 		}
 		return authz.Allow("", ""), nil
 	})
-	h := &kapisgateway.V1alpha1{Caches: s, Resources: resource.New(s, resource.Options{}), AsCaller: caller.Client{May: may, Kube: w}, Backend: by}
+	h := &kapisgateway.V1alpha1{Caches: s, Resources: resource.New(s, resource.Options{}), AsCaller: caller.Client{May: may, Kube: w}, Backend: by,
+		Streams: stream.New(stream.Options{})}
 	older := new(restful.WebService).Path("/kapis/resources.kubesphere.io/v1alpha2").Produces(restful.MIME_JSON)
 	h.MountRouter(older)
 	w.container = kapistest.Container(h.WebService(), older, (&kapisgateway.V1alpha2{Caches: s}).WebService())

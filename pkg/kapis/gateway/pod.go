@@ -189,7 +189,7 @@ func (l logOf) Respond(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(resp.StatusCode)
 	if r.Method != http.MethodHead {
-		_, _ = io.Copy(w, io.LimitReader(resp.Body, maxLog)) // one of the two is gone
+		_, _ = io.Copy(l.h.Streams.Patience(w), io.LimitReader(resp.Body, maxLog)) // one of the two is gone
 	}
 }
 

@@ -23,6 +23,15 @@ func Guarded(by *stream.Guard, w http.ResponseWriter, r *http.Request, pass func
 	pass(s, again)
 }
 
+// Paced returns the writer of an answer whose client has a bounded time to receive each write. A connection that was taken over has no such
+// bound: it holds nobody else up, and a person may have stopped what reads it.
+func Paced(by *stream.Guard, w http.ResponseWriter, i *request.Info) *stream.ProgressWriter {
+	if i.Subresource == "log" {
+		return by.Patience(w)
+	}
+	return by.Progress(w)
+}
+
 // IsLong reports whether a request lasts as long as the client, or a workload, likes.
 func IsLong(i *request.Info, u *url.URL) bool {
 	switch {

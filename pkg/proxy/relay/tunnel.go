@@ -74,12 +74,6 @@ func (c *clientConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write writes to the client, who has a bounded time to receive it.
-func (c *clientConn) Write(p []byte) (int, error) {
-	c.stream.Progress()
-	return c.Conn.Write(p)
-}
-
 // CloseWrite passes on that the server has ended its side.
 func (c *clientConn) CloseWrite() error { return closeWrite(c.Conn) }
 
