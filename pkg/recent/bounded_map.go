@@ -1,6 +1,8 @@
 // Package recent remembers a bounded number of recent things in memory.
 package recent
 
+import "iter"
+
 // Map is a map of bounded size. It has two generations: entries that are set or used are in the young one; when that is full, it
 // becomes the old one, and the entries of the former old one are forgotten. That is nearly LRU, without a list. Calls that change it
 // need a lock.
@@ -73,6 +75,19 @@ func (m *Map[K, V]) Delete(key K) {
 
 // Clear forgets all keys.
 func (m *Map[K, V]) Clear() { m.young, m.old, m.weight = map[K]V{}, nil, 0 }
+
+// All returns the keys that are known, with their values, in no order.
+func (m *Map[K, V]) All() iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for _, some := range [...]map[K]V{m.old, m.young} {
+			for k, v := range some {
+				if !yield(k, v) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // Len returns how many keys are known.
 func (m *Map[K, V]) Len() int { return len(m.young) + len(m.old) }

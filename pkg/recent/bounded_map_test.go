@@ -1,6 +1,7 @@
 package recent_test
 
 import (
+	"maps"
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/recent"
@@ -39,6 +40,9 @@ func TestMapCountsEachKeyOnce(t *testing.T) {
 	for i := range 100 {
 		m.Delete(2)
 		m.Set(2, i)
+	}
+	if all := maps.Collect(m.All()); len(all) != 2 || all[1] != 99 || all[2] != 99 {
+		t.Errorf("all are %v, want 99 twice", all)
 	}
 	m.Delete(1)
 	if m.Len() != 1 || m.Has(1) || !m.Has(2) {

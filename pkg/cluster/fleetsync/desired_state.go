@@ -16,7 +16,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-// remembered bounds the changes that can be told one by one. A member that has missed more compares everything.
+// remembered bounds the changes that can be told one by one: a member that has missed more compares everything. As many of what ended are
+// known at least, and twice as many at most.
 const remembered = 4096
 
 // Snapshots returns the objects of a kind. store.Store is one.
@@ -126,7 +127,7 @@ func (s *Source) keep(r Ref, c *content) {
 	next := entry{}
 	if old := s.objects[r.Kind][r.Name]; old != nil {
 		next = *old
-	} else if s.withdrawn.gone.has(r) { // the former one goes, whatever this is
+	} else if s.withdrawn.gone.Has(r) { // the former one goes, whatever this is
 		return
 	} else if c != nil {
 		next.subjects = c.subjects
@@ -145,11 +146,11 @@ func (s *Source) set(r Ref, next *entry, propagation string) {
 		return
 	case next == nil:
 		delete(of, r.Name)
-		s.withdrawn.gone.set(r, propagation)
+		s.withdrawn.gone.Set(r, propagation)
 	default:
 		s.leaves(r, old, next)
 		of[r.Name] = next
-		s.withdrawn.gone.forget(r)
+		s.withdrawn.gone.Delete(r)
 	}
 	s.unname(old, next)
 	s.note(r)
@@ -318,12 +319,12 @@ func (s *Source) wait() <-chan struct{} {
 func (s *Source) changes(ctx context.Context, refs []Ref, there map[Ref]bool) ([]Change, error) {
 	var out []Change
 	s.mu.Lock()
-	gone := maps.Clone(s.withdrawn.gone.all)
+	gone := maps.Collect(s.withdrawn.gone.All())
 	s.mu.Unlock()
 	for _, k := range slices.Backward(kinds) {
 		for _, r := range refs {
 			if r.Kind == k.Resource && !there[r] {
-				out = append(out, Change{Ref: r, Propagation: gone[r].it})
+				out = append(out, Change{Ref: r, Propagation: gone[r]})
 			}
 		}
 	}

@@ -145,7 +145,7 @@ func (r *round) run(ctx context.Context) error {
 		}
 		r.introduced = time.Now()
 	}
-	if _, pending := m.SyncedHere(); len(pending) > 0 && time.Since(r.at) > pendingEvery {
+	if _, pending := m.SyncedHere(); slices.ContainsFunc(pending, mayPass) && time.Since(r.at) > pendingEvery {
 		r.compared = false
 	}
 	if err := r.tellCreator(ctx, m); err != nil {
@@ -201,6 +201,12 @@ func lacked(want []Ref, all map[string]map[string]string) (refs []Ref, there map
 	return refs, there
 }
 
+// unreadable is why a member keeps what it has.
+const unreadable = "Unreadable: the hub can't read it, so what this cluster has of it stays as it is"
+
+// mayPass reports whether what waits may have been taken meanwhile: what can't be read here is noted when it changes.
+func mayPass(p cluster.Pending) bool { return p.Reason != unreadable }
+
 // sendable returns what of what a member lacks it is sent, and what of the rest can't be read: see Source.all.
 func sendable(refs []Ref, held map[Ref]bool) (sent []Ref, unread []cluster.Pending) {
 	for _, ref := range refs {
@@ -208,8 +214,7 @@ func sendable(refs []Ref, held map[Ref]bool) (sent []Ref, unread []cluster.Pendi
 		case !isHeld:
 			sent = append(sent, ref)
 		case itself:
-			unread = append(unread, cluster.Pending{Kind: ref.Kind, Name: ref.Name,
-				Reason: "Unreadable: the hub can't read it, so what this cluster has of it stays as it is"})
+			unread = append(unread, cluster.Pending{Kind: ref.Kind, Name: ref.Name, Reason: unreadable})
 		}
 	}
 	return sent, unread

@@ -5,21 +5,23 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
+
+	"kapis.dev/ks-apiserver/pkg/recent"
 )
 
-// leftAtMost bounds what is remembered to have left members, of all of them together.
-const leftAtMost = 1 << 15
+// leftRemembered is how many of the departures from members are remembered at least, of all members together, and half of how many at most.
+const leftRemembered = 1 << 15
 
 // withdrawals is what this server saw, since it was started, of what is to go in members. What they have beyond it, and are not to have,
 // may have been lost here, and is held by the brake.
 type withdrawals struct {
 	// gone is what ended here, and what then becomes of a workspace's namespaces.
-	gone bounded[Ref, string]
+	gone *recent.Map[Ref, string]
 	// members are the labels of members, by name, and left is what is not to be in one of them any more, and is still here.
 	members map[string]labels.Set
-	left    bounded[departure, struct{}]
+	left    *recent.Map[departure, struct{}]
 	// unnamed are the users whom something named, and does not any more: they may be named by nothing else in a member.
-	unnamed bounded[string, struct{}]
+	unnamed *recent.Map[string, struct{}]
 }
 
 // departure is that of an object from a member.
@@ -29,8 +31,8 @@ type departure struct {
 }
 
 func newWithdrawals() withdrawals {
-	return withdrawals{gone: newBounded[Ref, string](remembered), members: map[string]labels.Set{},
-		left: newBounded[departure, struct{}](leftAtMost), unnamed: newBounded[string, struct{}](remembered)}
+	return withdrawals{gone: recent.NewMap[Ref, string](2 * remembered), members: map[string]labels.Set{},
+		left: recent.NewMap[departure, struct{}](2 * leftRemembered), unnamed: recent.NewMap[string, struct{}](2 * remembered)}
 }
 
 // SetMember says what the labels of a member are: what was there by its former ones has left.
@@ -59,7 +61,7 @@ func (s *Source) relabel(name string, has labels.Set) {
 	s.withdrawn.members[name] = has
 	for workspace, e := range s.objects["workspaces"] {
 		if e.placed != nil && e.placed.has(name, was) && !e.placed.has(name, has) {
-			s.withdrawn.left.set(departure{name, Ref{"workspaces", workspace}}, struct{}{})
+			s.withdrawn.left.Set(departure{name, Ref{"workspaces", workspace}}, struct{}{})
 		}
 	}
 }
@@ -67,7 +69,7 @@ func (s *Source) relabel(name string, has labels.Set) {
 // leaves records which members an object leaves as it becomes the next, old being nil where there was none. What is of a workspace leaves
 // with it. One that ended, and was made again before a member was told, may be there as it was.
 func (s *Source) leaves(r Ref, old, next *entry) {
-	ended := s.withdrawn.gone.has(r)
+	ended := s.withdrawn.gone.Has(r)
 	if r.Kind == "users" || old == nil && !ended {
 		return
 	}
@@ -79,7 +81,7 @@ func (s *Source) leaves(r Ref, old, next *entry) {
 			was = is && known
 		}
 		if is, _ := s.in(t, next); was && !is {
-			s.withdrawn.left.set(departure{name, r}, struct{}{})
+			s.withdrawn.left.Set(departure{name, r}, struct{}{})
 		}
 	}
 }
@@ -91,7 +93,7 @@ func (s *Source) unname(old, next *entry) {
 	}
 	for _, name := range old.subjects {
 		if next == nil || !slices.Contains(next.subjects, name) {
-			s.withdrawn.unnamed.set(name, struct{}{})
+			s.withdrawn.unnamed.Set(name, struct{}{})
 		}
 	}
 }
@@ -99,16 +101,16 @@ func (s *Source) unname(old, next *entry) {
 // goneIn returns what is to go in a member, where it has it, however much it is. Named are the users who are to be there.
 func (s *Source) goneIn(t *Target, named map[string]bool) (out []Change) {
 	w, users := &s.withdrawn, map[string]bool{}
-	for r, end := range w.gone.all {
-		out = append(out, Change{Ref: r, Propagation: end.it})
+	for r, end := range w.gone.All() {
+		out = append(out, Change{Ref: r, Propagation: end})
 	}
-	for name := range w.unnamed.all {
+	for name := range w.unnamed.All() {
 		users[name] = true
 	}
 	for _, k := range kinds {
 		for name, e := range s.objects[k.Resource] {
 			r, of := Ref{k.Resource, name}, Ref{"workspaces", e.workspace}
-			if is, _ := s.in(t, e); is || !w.left.has(departure{t.Name, r}) && !w.left.has(departure{t.Name, of}) && !w.gone.has(of) {
+			if is, _ := s.in(t, e); is || !w.left.Has(departure{t.Name, r}) && !w.left.Has(departure{t.Name, of}) && !w.gone.Has(of) {
 				continue
 			}
 			out = append(out, Change{Ref: r})
@@ -124,41 +126,3 @@ func (s *Source) goneIn(t *Target, named map[string]bool) (out []Change) {
 	}
 	return out
 }
-
-// bounded has the values of the keys that were set last.
-type bounded[K comparable, V any] struct {
-	most int
-	all  map[K]numbered[V]
-	// order has each time that a key was set, the oldest first: it may have been set again since.
-	order []numbered[K]
-	last  uint64
-}
-
-// numbered is something as it was set at one time.
-type numbered[T any] struct {
-	it     T
-	number uint64
-}
-
-func newBounded[K comparable, V any](most int) bounded[K, V] {
-	return bounded[K, V]{most: most, all: map[K]numbered[V]{}}
-}
-
-func (b *bounded[K, V]) set(key K, value V) {
-	if len(b.order) == b.most {
-		if oldest := b.order[0]; b.all[oldest.it].number == oldest.number {
-			delete(b.all, oldest.it)
-		}
-		b.order = b.order[1:]
-	}
-	b.last++
-	b.all[key] = numbered[V]{value, b.last}
-	b.order = append(b.order, numbered[K]{key, b.last})
-}
-
-func (b *bounded[K, V]) has(key K) bool {
-	_, is := b.all[key]
-	return is
-}
-
-func (b *bounded[K, V]) forget(key K) { delete(b.all, key) }

@@ -2,6 +2,7 @@ package fleetsync
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -161,8 +162,8 @@ func TestWhatLeftAMemberGoes(t *testing.T) {
 	s.ForgetMember("m9")
 	set(t, s, "workspacetemplates", "here", template("here", `{"clusters":[{"name":"m9"}]}`, ""))
 	set(t, s, "workspacetemplates", "here", template("here", `{"clusters":[{"name":"m3"}]}`, ""))
-	if _, left := s.withdrawn.left.all[departure{"m9", Ref{"workspaces", "here"}}]; left || len(s.withdrawn.left.all) != 1 {
-		t.Errorf("of a cluster that is no member it is known: %v", s.withdrawn.left.all)
+	if s.withdrawn.left.Has(departure{"m9", Ref{"workspaces", "here"}}) || s.withdrawn.left.Len() != 1 {
+		t.Errorf("of a cluster that is no member it is known: %v", maps.Collect(s.withdrawn.left.All()))
 	}
 }
 
