@@ -108,6 +108,9 @@ func TestS6RulesThatWereTakenFromABuiltInRoleStayAway(t *testing.T) {
 		"ARule":                 change("bob", "viewer", role("f", one, "acd"), role("f", one, "a"), ""),
 		"ARoleOfNoPattern":      change("bob", "mine", noted, role("x", `null`, "a"), ""),
 		"ByWhoHoldsThem":        change("holder", "viewer", noted, role("x", one, "a"), ""),
+		// What they were under a condition is less than what comes back under none.
+		"ItsCondition": change("bob", "viewer",
+			strings.Replace(role("f", one, "acd"), `"x":"acd"`, `"iam.kubesphere.io/cel-condition":"false"`, 1), `{"metadata":{}}`, "get a, get d, get c"),
 	})
 }
 

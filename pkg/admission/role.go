@@ -52,7 +52,10 @@ func (q *escalationCheck) role(scope request.Scope) error {
 	}
 	if q.updates() && remade(&q.now, &q.old) {
 		again := q.guard.Known.patternRules(authz.RoleRef{Scope: scope, Namespace: q.Namespace, Name: q.Name}, at)
-		rules = slices.Concat(rules, added(again, q.old.Rules))
+		if !whole {
+			again = added(again, q.old.Rules)
+		}
+		rules = slices.Concat(rules, again)
 	}
 	return q.grants(at, rules, rolesOf(scope))
 }
