@@ -68,7 +68,13 @@ func (p *Pattern) apply(ctx context.Context, c client.Reader, role client.Object
 	templates, rules := fields(role)
 	was := role.GetAnnotations()[AnnotationPattern]
 	if p.madeFrom(role) && p.selects(*templates) {
-		return p.complete(role), nil
+		completed := p.complete(role)
+		if was == p.fingerprint {
+			return completed, nil
+		}
+		// The description is in a fingerprint of an earlier version, and anyone who edits it would have the rules written again.
+		role.SetAnnotations(with(role.GetAnnotations(), map[string]string{AnnotationPattern: p.fingerprint}))
+		return true, nil
 	}
 	next := p.templates.DeepCopy()
 	if was == "" { // an older installation's role, or a new one: its rules stay

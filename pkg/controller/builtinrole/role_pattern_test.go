@@ -191,15 +191,26 @@ func TestARoleOfAnEarlierVersionIsCompleted(t *testing.T) {
 			Rules: []rbacv1.PolicyRule{rule("own"), rule("added")}}
 		f := controllertest.New(t, nil, builtin("b", pattern(`{"kubesphere.io/creator":"system","kubesphere.io/description":"New."}`)), role)
 		p := patterns(t, f.Client, "Role")[0]
-		if _, err := p.Keep(ctx, f.Client, &iamv1beta1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "p", Name: "dev"}}); err != nil {
-			t.Fatal(err)
+		keep := func() {
+			if _, err := p.Keep(ctx, f.Client, &iamv1beta1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "p", Name: "dev"}}); err != nil {
+				t.Fatal(err)
+			}
 		}
+		keep()
 		f.Has(role)
 		if got := verbs(role.Rules); !slices.Equal(got, []string{"added", "own"}) {
 			t.Errorf("%d digits: it grants %v", length, got)
 		}
 		if a := role.Annotations; a["kubesphere.io/creator"] != "system" || a["kubesphere.io/description"] != "Old." {
 			t.Errorf("%d digits: its annotations are %v", length, a)
+		}
+		if n := f.Written(keep); n != 0 {
+			t.Errorf("%d digits: a second time wrote %d times", length, n)
+		}
+		f.Patch(role.DeepCopy(), `{"metadata":{"annotations":{"kubesphere.io/description":"Another."}}}`)
+		keep()
+		if f.Has(role); !slices.Equal(verbs(role.Rules), []string{"added", "own"}) {
+			t.Errorf("%d digits: described again, it grants %v", length, verbs(role.Rules))
 		}
 	}
 }
