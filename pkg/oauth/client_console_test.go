@@ -97,10 +97,20 @@ func TestTheConsoleIsFoundAmongTrustedClients(t *testing.T) {
 	if r.code != http.StatusOK || payload(t, r.str("access_token"))["client_id"] != "kubesphere" {
 		t.Fatalf("%d %s", r.code, r.text)
 	}
-	late := code()
-	console.Trusted = false
-	with(console)
-	if r := do(t, request(t, http.MethodGet, at+url.QueryEscape(late), "", nil)); r.code != http.StatusUnauthorized {
-		t.Errorf("a client that is not trusted any more: %d", r.code)
+	for claim, change := range map[string]func(*client.Client){
+		"a client that is not trusted any more": func(c *client.Client) { c.Trusted = false },
+		"a client that is given nothing":        func(c *client.Client) { c.GrantMethod = "deny" },
+	} {
+		with(console)
+		late, changed := code(), console
+		change(&changed)
+		with(changed)
+		if r := do(t, request(t, http.MethodGet, at+url.QueryEscape(late), "", nil)); r.code != http.StatusUnauthorized {
+			t.Errorf("%s: %d", claim, r.code)
+		}
+		p.open("/oauth/login/github?redirect_uri="+url.QueryEscape(consoleURI)).says(t, http.StatusBadRequest, "not one that the platform")
+		if client, _ := w.oauth.Clients.Console("github"); client != "" {
+			t.Errorf("%s is the console", claim)
+		}
 	}
 }

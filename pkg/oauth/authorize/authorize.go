@@ -159,7 +159,7 @@ func (h *Handler) readParameters(a *protocol.AuthorizationRequest, c *client.Cli
 		}
 		a.Subject = id.Subject
 	}
-	if c.GrantMethod == "deny" {
+	if c.IsDenied() {
 		return protocol.Refuse(protocol.AccessDenied, "This client is given nothing.")
 	}
 	return nil

@@ -40,6 +40,11 @@ type Client struct {
 	AccessTokenInactivityTimeoutSeconds int64 `json:"accessTokenInactivityTimeoutSeconds,omitempty"`
 }
 
+// IsDenied reports whether the client is given nothing, in whatever way it asks.
+func (c *Client) IsDenied() bool { return c.GrantMethod == grantDeny }
+
+const grantDeny = "deny"
+
 // Secret is a client's secret. It prints as nothing, and is not written to JSON.
 type Secret string
 
@@ -98,7 +103,7 @@ func (c *Client) check() error {
 		return errors.New("name: a client needs a name of at most 253 printable characters")
 	case c.Trusted && c.Secret == "":
 		return errors.New("trusted: a client without a secret can't be trusted, since anyone can pass for it")
-	case !slices.Contains([]string{"", "auto", "prompt", "deny"}, c.GrantMethod):
+	case !slices.Contains([]string{"", "auto", "prompt", grantDeny}, c.GrantMethod):
 		return fmt.Errorf("grantMethod: %q is none of auto, prompt, deny", c.GrantMethod)
 	case c.AccessTokenMaxAgeSeconds < 0 || c.AccessTokenInactivityTimeoutSeconds < 0:
 		return errors.New("accessTokenMaxAgeSeconds, accessTokenInactivityTimeoutSeconds: an age can't be below 0")

@@ -33,11 +33,11 @@ func (r *Registry) ConsoleAt(provider, address string) *Client {
 	return c
 }
 
-// findConsole returns the first trusted client, by name, with a wanted redirect URI, and the URI; nil if there is none. There may be
-// other trusted clients than the console.
+// findConsole returns the first trusted client, by name, that is not denied and has a wanted redirect URI, and the URI; nil if there is
+// none. There may be other trusted clients than the console.
 func (r *Registry) findConsole(wanted func(uri string) bool) (*Client, string) {
 	for _, c := range r.All() {
-		if !c.Trusted {
+		if !c.Trusted || c.IsDenied() {
 			continue
 		}
 		if i := slices.IndexFunc(c.RedirectURIs, wanted); i >= 0 {

@@ -112,8 +112,8 @@ func (s *Codes) claim(ctx context.Context, provider, sealed string) (*grant.Resp
 		return nil, err
 	}
 	c := s.Clients.Client(v.Client)
-	if c == nil || !c.Trusted || v.Provider != provider || !s.Now().Before(v.Expires) {
-		return nil, errors.New("the code is another provider's, or too old, or its client is not trusted any more")
+	if c == nil || !c.Trusted || c.IsDenied() || v.Provider != provider || !s.Now().Before(v.Expires) {
+		return nil, errors.New("the code is another provider's, or too old, or its client is not trusted any more, or is given nothing")
 	}
 	event := audit.From(ctx)
 	event.SetLogin(audit.VerbLogin, "provider", provider)

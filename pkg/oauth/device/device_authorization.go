@@ -82,7 +82,7 @@ func (h *Handler) ServeAuthorization(req *restful.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.GrantMethod == "deny" {
+	if c.IsDenied() {
 		return nil, protocol.Refuse(protocol.AccessDenied, "This client is given nothing.")
 	}
 	if h.Clients.ByUserCode(client.UserCodePrefix(c.Name)) != c {

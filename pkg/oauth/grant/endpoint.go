@@ -113,7 +113,7 @@ func (e *Endpoint) serve(r *http.Request, read func() (protocol.Form, error)) (a
 		}
 		event := audit.From(r.Context())
 		event.SetClient(c.Name)
-		if c.GrantMethod == "deny" { // also one that has sessions of before
+		if c.IsDenied() { // also one that has sessions of before
 			return nil, protocol.Refuse(protocol.UnauthorizedClient, "This client is given nothing.")
 		}
 		if f["grant_type"] == "" {
