@@ -27,7 +27,7 @@ func (p *components) makeSessions() error {
 		Single: !p.cfg.Authentication.MultipleLogin, Now: time.Now, Metrics: p.metrics,
 		Synced:  func() bool { return cmp.Or(p.secretsKnown(), p.identityKnown()) == nil },
 		Enabled: func(provider string) bool { return p.directory.Enabled(provider) }, // made later
-		Linked: func(provider, subject string) *iam.User {
+		Linked: func(provider, subject string) (*iam.User, error) {
 			return p.accounts.authenticator.Registered(p.people.Linked(provider, subject))
 		},
 		Refresher: p.askProvider,

@@ -86,6 +86,7 @@ func (e *Authenticator) password(ctx context.Context, a Attempt) (*iam.AuthnResu
 		way, name = lockout.ByProvider(a.Provider), folded(a.Login)
 	}
 	note(ctx, nil, passwordMethod(a.Provider), a.Provider)
+	e.awaitFactors(ctx)
 	u := e.Passwords.Users.ByLogin(name)
 	try, err := e.begin(ctx, way, guessed(u, ask == nil), name, a.Origin)
 	if err != nil {
@@ -167,7 +168,7 @@ func (e *Authenticator) local(ctx context.Context, a Attempt) (*iam.AuthnResult,
 	if err != nil {
 		return nil, err
 	}
-	return e.second(ctx, &iam.AuthnResult{User: u, Methods: []string{iam.MethodPassword}, At: e.now()})
+	return e.second(&iam.AuthnResult{User: u, Methods: []string{iam.MethodPassword}, At: e.now()})
 }
 
 func (e *Authenticator) remote(ctx context.Context, entry *idp.Entry, ask idp.Password, a Attempt) (*iam.AuthnResult, error) {
@@ -185,7 +186,7 @@ func (e *Authenticator) remote(ctx context.Context, entry *idp.Entry, ask idp.Pa
 	if err != nil {
 		return nil, err
 	}
-	return e.second(ctx, p)
+	return e.second(p)
 }
 
 // link returns the result of a login by an identity.
@@ -235,6 +236,7 @@ func (e *Authenticator) Identity(ctx context.Context, provider string, id *idp.I
 // Confirm checks the password of a user who is logged in, before an important change. It counts as a login, and has the errors of Password.
 func (e *Authenticator) Confirm(ctx context.Context, u *iam.User, password string, o iam.Origin) error {
 	began := e.now()
+	e.awaitFactors(ctx)
 	err := func() error {
 		try, err := e.begin(ctx, lockout.Password, guessed(u, true), u.Name, o)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam/account"
 	"kapis.dev/ks-apiserver/pkg/iam/factor/factortest"
 	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
+	"kapis.dev/ks-apiserver/pkg/iam/lockout"
 	"kapis.dev/ks-apiserver/pkg/iam/login"
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/idp/idptest"
@@ -169,18 +170,26 @@ func TestALinkOfLaterSkipsNoSecondFactor(t *testing.T) {
 		if pending {
 			iamtest.Want(t, e.SecondFactor(t.Context(), p, s.Code(t, app, 0), at), nil)
 		}
-		if u := e.Registered(s.Alice()); (u == nil) != pending {
-			t.Errorf("%s: the session of the registration becomes that of %v", policy, u)
+		if u, err := e.Registered(s.Alice()); err != nil || (u == nil) != pending {
+			t.Errorf("%s: the session of the registration becomes that of %v, %v", policy, u, err)
 		}
 	}
 	s := factortest.New(t)
 	e, _ := guard(t, s, login.FactorOptional)
-	if e.Registered(s.Alice()) == nil || e.Registered(nil) != nil {
-		t.Error("a user without a factor")
+	if u, err := e.Registered(s.Alice()); u == nil || err != nil {
+		t.Errorf("a user without a factor: %v, %v", u, err)
+	}
+	if u, err := e.Registered(nil); u != nil || err != nil {
+		t.Errorf("no user: %v, %v", u, err)
 	}
 	e.Factors.Known = func() error { return errors.New("the watch is behind") }
-	if e.Registered(s.Alice()) != nil {
+	u, err := e.Registered(s.Alice())
+	if iamtest.Want(t, err, iam.ErrUnavailable); u != nil {
 		t.Error("a user who may have a factor")
+	}
+	s.Enrol(t)
+	if u, err := e.Registered(s.Alice()); u != nil || err != nil {
+		t.Errorf("a user who has a factor, whoever else has one: %v, %v", u, err)
 	}
 }
 
@@ -228,9 +237,21 @@ func TestAFactorThatAReplicaWasNotToldOfCounts(t *testing.T) {
 		if waited++; waited == 3 {
 			behind = nil
 		}
+		impatient, end := context.WithCancel(t.Context())
+		end()
+		other, err := e.Lockout.Begin(impatient, lockout.Password, s.Alice(), "alice", at)
+		if err != nil {
+			t.Fatalf("another login of the user waits meanwhile: %v", err)
+		}
+		other.Cancel()
 	}
 	if p, err := password(); err != nil || p.Pending || waited != 3 {
 		t.Errorf("after %d pauses: %+v, %v", waited, p, err)
+	}
+	behind, waited = errors.New("the watch is behind"), 0
+	_, err := e.Password(t.Context(), login.Attempt{Login: "nobody", Password: iamtest.Password, Origin: at})
+	if iamtest.Want(t, err, iam.ErrCredentials); waited < 3 {
+		t.Errorf("a name that nobody has waits for %d pauses", waited)
 	}
 	e.Pause, behind = nil, errors.New("the watch is behind")
 	for _, policy := range []login.FactorPolicy{login.FactorOptional, login.FactorRequired} {

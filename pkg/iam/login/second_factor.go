@@ -30,7 +30,7 @@ const factorsWait, factorsRetry = 5 * time.Second, 100 * time.Millisecond
 const methodSecondFactor = "second-factor"
 
 // second marks a result as pending if it needs a second factor. A User of whom no factor is known does not log in while there may be one.
-func (e *Authenticator) second(ctx context.Context, p *iam.AuthnResult) (*iam.AuthnResult, error) {
+func (e *Authenticator) second(p *iam.AuthnResult) (*iam.AuthnResult, error) {
 	switch {
 	case e.Factors == nil || e.Policy == FactorOff:
 		return p, nil
@@ -40,8 +40,8 @@ func (e *Authenticator) second(ctx context.Context, p *iam.AuthnResult) (*iam.Au
 	}
 	has := e.Factors.Of(p.User).Any()
 	if !has && e.Factors.Known != nil {
-		if err := e.allFactors(ctx); err != nil {
-			return nil, fmt.Errorf("%w: not all second factors are known: %w", iam.ErrUnavailable, err)
+		if err := e.Factors.Known(); err != nil {
+			return nil, errUnknownFactors(err)
 		}
 		has = e.Factors.Of(p.User).Any() // it may have come before the last of them
 	}
@@ -49,17 +49,23 @@ func (e *Authenticator) second(ctx context.Context, p *iam.AuthnResult) (*iam.Au
 	return p, nil
 }
 
-// allFactors returns nil once the factors of all users are known. It waits, since a watch is interrupted for a moment whenever the
-// definition of the kind is applied again.
-func (e *Authenticator) allFactors(ctx context.Context) error {
+func errUnknownFactors(why error) error {
+	return fmt.Errorf("%w: not all second factors are known: %w", iam.ErrUnavailable, why)
+}
+
+// awaitFactors waits until the factors of all users are known, since a watch is interrupted for a moment whenever the definition of the
+// kind is applied again. It comes before the lockout, which lets the attempts on one user through one after another; and it waits for any
+// name, so that nobody is told by it which ones exist.
+func (e *Authenticator) awaitFactors(ctx context.Context) {
+	if e.Factors == nil || e.Policy == FactorOff || e.Factors.Known == nil || e.Pause == nil {
+		return
+	}
 	for range factorsWait / factorsRetry {
-		err := e.Factors.Known()
-		if err == nil || e.Pause == nil || ctx.Err() != nil {
-			return err
+		if ctx.Err() != nil || e.Factors.Known() == nil {
+			return
 		}
 		e.Pause(ctx, factorsRetry)
 	}
-	return e.Factors.Known()
 }
 
 // Register creates the User of a login by an identity that had none, with the errors of account.Linker.Register. Where an administrator has
@@ -71,21 +77,29 @@ func (e *Authenticator) Register(ctx context.Context, p *iam.AuthnResult, name, 
 	}
 	p.User, p.Registration = u, nil
 	if slices.Contains(p.Methods, iam.MethodPassword) {
-		_, err = e.second(ctx, p)
+		e.awaitFactors(ctx)
+		_, err = e.second(p)
 	}
 	return err
 }
 
-// Registered returns the User who is linked to an identity by now, for a session of before; nil for one who has, or may have, a second
-// factor, which that login was not asked for.
-func (e *Authenticator) Registered(u *iam.User) *iam.User {
+// Registered returns the User who is linked to an identity by now, for a session of before; nil for one who has a second
+// factor, which that login was not asked for. It fails with ErrUnavailable where a factor may only not be known here.
+func (e *Authenticator) Registered(u *iam.User) (*iam.User, error) {
 	if u == nil || e.Factors == nil || e.Policy == FactorOff {
-		return u
+		return u, nil
 	}
-	if unknown := e.Factors.Known != nil && e.Factors.Known() != nil; unknown || e.Factors.Of(u).Any() {
-		return nil
+	var unknown error
+	if e.Factors.Known != nil {
+		unknown = e.Factors.Known() // before the look: what arrives after it may be there already
 	}
-	return u
+	switch {
+	case e.Factors.Of(u).Any():
+		return nil, nil
+	case unknown != nil:
+		return nil, errUnknownFactors(unknown)
+	}
+	return u, nil
 }
 
 // SecondFactor completes a pending result with a code of an authenticator app, or a recovery code. Its errors are ErrCredentials,

@@ -17,8 +17,8 @@ func (s *index) wake() {
 
 // over returns the objects that are to be deleted.
 func (s *index) over() []deletion {
-	now := s.Now()
-	synced := s.synced()
+	// Users may be behind again, long after they were loaded.
+	now, synced, complete := s.Now(), s.synced(), s.Users.Complete() == nil
 	var out []deletion
 	var stale []string
 	s.mu.RLock()
@@ -38,7 +38,7 @@ func (s *index) over() []deletion {
 			stale = append(stale, name) // the feed never brought it: it no longer exists
 			continue
 		}
-		if reason := s.endOf(r, now, synced); reason != "" {
+		if reason := s.endOf(r, now, synced, complete); reason != "" {
 			out = append(out, deletion{record: r, reason: reason})
 		}
 	}
@@ -54,7 +54,7 @@ func (s *index) over() []deletion {
 }
 
 // endOf returns why a session is over, or "". The lock is held.
-func (s *index) endOf(r *cached, now time.Time, synced bool) string {
+func (s *index) endOf(r *cached, now time.Time, synced, complete bool) string {
 	end := r.Expires
 	if synced {
 		end = r.idleEnd(s.Lifetime(r.Client))
@@ -70,12 +70,12 @@ func (s *index) endOf(r *cached, now time.Time, synced bool) string {
 		return "browser logged out"
 	case !s.enabled(r.Provider):
 		return "provider disabled"
-	case r.self != nil && r.Registration != nil:
-		return ""
-	case r.self != nil:
+	case r.self != nil && r.Registration == nil:
 		if _, err := s.userOf(r); err != nil {
 			return "client changed"
 		}
+		return ""
+	case r.self != nil, !complete: // the user, the password or the link may only not be known here
 		return ""
 	}
 	switch u := s.Users.ByName(r.User); {

@@ -143,11 +143,12 @@ func (s *rotation) rotate(ctx context.Context, o *v1alpha1.Session, r *cached, u
 // registered moves the session of a registration to the User who is linked to the identity by now.
 func (s *rotation) registered(ctx context.Context, o *v1alpha1.Session, r *cached, now time.Time) (*Session, *iam.User, string, error) {
 	var u *iam.User
+	var err error
 	if s.Linked != nil {
-		u = s.Linked(r.Registration.Provider, r.Registration.Subject)
+		u, err = s.Linked(r.Registration.Provider, r.Registration.Subject)
 	}
 	if u == nil {
-		return nil, nil, "", cmp.Or(s.Users.Complete(), fmt.Errorf("%w: no User is linked yet, or one with a second factor", iam.ErrRefresh))
+		return nil, nil, "", cmp.Or(err, s.Users.Complete(), fmt.Errorf("%w: no User is linked yet, or one with a second factor", iam.ErrRefresh))
 	}
 	if why := u.RefusalReason(); why != "" {
 		return nil, nil, "", fmt.Errorf("%w: %s", iam.ErrRefresh, why)

@@ -53,11 +53,11 @@ func TestRegistrationActsAsNobody(t *testing.T) {
 func TestRefreshAfterTheRegistrationIsTheUsers(t *testing.T) {
 	var linked atomic.Pointer[iam.User]
 	a, r := newReplicas(t, 2, func(o *Options) {
-		o.Linked = func(provider, subject string) *iam.User {
+		o.Linked = func(provider, subject string) (*iam.User, error) {
 			if provider != "github" || subject != "4711" {
 				t.Errorf("asked for %s/%s", provider, subject)
 			}
-			return linked.Load()
+			return linked.Load(), nil
 		}
 	})
 	s, refresh := register(t, r[0])
@@ -94,7 +94,7 @@ func TestRefreshAfterTheRegistrationIsTheUsers(t *testing.T) {
 func TestRegistrationOfAUserWhoMayNotLogInStaysOne(t *testing.T) {
 	a, r := newReplicas(t, 1, nil)
 	tellUsers(iamtest.User("alice", iamtest.WithState(iamapi.UserDisabled)), r...)
-	r[0].Linked = func(_, _ string) *iam.User { return r[0].users.ByName("alice") }
+	r[0].Linked = func(_, _ string) (*iam.User, error) { return r[0].users.ByName("alice"), nil }
 	_, refresh := register(t, r[0])
 	refused(t, r[0], "kubesphere", refresh)
 	if a.count("update") != 0 {
@@ -229,6 +229,18 @@ func TestOlderSessionIsAsGoodAsBefore(t *testing.T) {
 	r[0].mu.Unlock()
 	if !r[0].alive(t, s) {
 		t.Error("refused")
+	}
+}
+
+// While second factors are not known in full, nobody is told that the User of a registration has one.
+func TestARegistrationIsNotOverWhileItsUserIsNotKnownInFull(t *testing.T) {
+	a, r := newReplicas(t, 1, nil)
+	tellUsers(iamtest.User("alice"), r...)
+	_, refresh := register(t, r[0])
+	r[0].Linked = func(_, _ string) (*iam.User, error) { return nil, iam.ErrUnavailable }
+	_, _, _, err := r[0].Refresh(t.Context(), "kubesphere", refresh, admit)
+	if !errors.Is(err, iam.ErrUnavailable) || errors.Is(err, iam.ErrRefresh) || a.count("update") != 0 {
+		t.Errorf("got %v and %d writes", err, a.count("update"))
 	}
 }
 

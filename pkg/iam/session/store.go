@@ -40,7 +40,7 @@ type Options struct {
 	// Enabled reports whether an identity provider is known and enabled; nil for always. It is asked at each request.
 	Enabled func(provider string) bool
 	// Linked returns the User of an identity that had none at the login; nil for none, and for one who has to log in again.
-	Linked func(provider, subject string) *iam.User
+	Linked func(provider, subject string) (*iam.User, error)
 	// Refresher asks a provider about a user again, to learn whether they still exist and in which groups they are, once for each rotation
 	// of a refresh token; nil for never. subject and refresh are those of the login. idp.ErrGone ends the session, idp.ErrUnaskable one that
 	// has outlived its browser's session; other errors leave it.

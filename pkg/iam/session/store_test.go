@@ -365,6 +365,44 @@ func TestSweepDeletesWhatIsOver(t *testing.T) {
 	}
 }
 
+// O49: a replica whose users are behind ends no session for all by what it has not been told of them; what is idle needs no user.
+func TestSweepEndsNothingByUsersWhoAreNotKnownInFull(t *testing.T) {
+	unknown := errors.New("the watch is broken")
+	a, r := newReplicas(t, 1, func(o *Options) { o.Enabled = func(string) bool { return true } })
+	r[0].users.CompleteBy(func() error { return unknown })
+	r[0].users.OnChange(func(_, _ *iam.User) {})
+	h := iamtest.WithPassword(iamtest.Hash(t, iamtest.Password))
+	tellUsers(iamtest.User("idle", h), r...)
+	idle, _ := login(t, r[0], "idle")
+	r[0].clock.Step(2 * time.Hour)
+	var behind []*Session
+	for _, name := range []string{"gone", "again", "unlinked"} {
+		tellUsers(iamtest.User(name, h, iamtest.WithLink("github", name)), r...)
+		p := iam.AuthnResult{User: r[0].users.ByName(name), Provider: "github", Subject: name}
+		s, _, err := r[0].Open(t.Context(), Login{AuthnResult: p, Client: "kubesphere"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		behind = append(behind, s)
+	}
+	r[0].clock.Step(time.Hour + 31*time.Second)
+	r[0].users.Delete("", "gone")
+	tellUsers(iamtest.User("again", h, func(u *iamapi.User) { u.UID = "uid-of-another" }), r...)
+	tellUsers(iamtest.User("unlinked", h), r...)
+	for range 2 {
+		r[0].Sweep(t.Context())
+		if a.objects[idle.Name] != nil {
+			t.Error("what is idle stays")
+		}
+		for _, s := range behind {
+			if (a.objects[s.Name] == nil) != (unknown == nil) {
+				t.Errorf("all is known: %v: the session of %s is deleted: %v", unknown == nil, s.User, a.objects[s.Name] == nil)
+			}
+		}
+		unknown = nil
+	}
+}
+
 // A replica that has just started does not know yet how long the sessions of clients live, nor their secrets, nor the
 // providers: no session ends because of that.
 func TestNothingEndsForWhatIsNotKnownYet(t *testing.T) {
