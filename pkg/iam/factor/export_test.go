@@ -23,3 +23,6 @@ func (f *Store) Stored(uid string) *v1alpha1.Factor { return f.stored(uid) }
 
 // Put replaces what the replica has of a user's factors.
 func (f *Store) Put(in *v1alpha1.Factor) { f.put(in) }
+
+// Wrote stores what a call has written.
+func (f *Store) Wrote(made *v1alpha1.Factor) { f.wrote(made) }

@@ -14,11 +14,13 @@ import (
 	"github.com/go-webauthn/webauthn/webauthn"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/crdclient"
+	"kapis.dev/ks-apiserver/pkg/recent"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
@@ -33,6 +35,8 @@ const (
 	resealEvery = 6 * time.Hour
 	// resealAtOnce bounds the writes of one Reseal.
 	resealAtOnce = 200
+	// goneSize is how many deleted objects are remembered, for the writes that are under way.
+	goneSize = 1024
 )
 
 // Store has the second factors of all users in memory, and changes them. It is a store.Sink of factors.session.kapis.dev/v1alpha1. Fill in
@@ -54,6 +58,7 @@ type Store struct {
 
 	mu     sync.RWMutex
 	byUser map[string]*v1alpha1.Factor // UID of the user
+	gone   *recent.Map[types.UID, struct{}]
 }
 
 // Enrolled describes which factors a user has.
@@ -91,6 +96,9 @@ func (f *Store) Set(o *store.Object) {
 func (f *Store) Delete(_, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if o := f.byUser[name]; o != nil {
+		f.forgo(o)
+	}
 	delete(f.byUser, name)
 }
 
@@ -105,17 +113,27 @@ func (f *Store) set(in *v1alpha1.Factor) {
 	if f.byUser == nil {
 		f.byUser = map[string]*v1alpha1.Factor{}
 	}
+	if before := f.byUser[in.Name]; before != nil && before.UID != in.UID {
+		f.forgo(before)
+	}
 	f.byUser[in.Name] = in
 }
 
-// wrote stores what was written, unless it was known before and the feed has brought its deletion since: it would come back otherwise.
-func (f *Store) wrote(before, made *v1alpha1.Factor) {
+// forgo remembers that an object is gone. The lock is held.
+func (f *Store) forgo(o *v1alpha1.Factor) {
+	if f.gone == nil {
+		f.gone = recent.NewMap[types.UID, struct{}](goneSize)
+	}
+	f.gone.Set(o.UID, struct{}{})
+}
+
+// wrote stores what was written, unless the feed has brought its deletion since: it would come back otherwise.
+func (f *Store) wrote(made *v1alpha1.Factor) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if now := f.byUser[made.Name]; before != nil && before.UID == made.UID && (now == nil || now.UID != made.UID) {
-		return
+	if f.gone == nil || !f.gone.Has(made.UID) {
+		f.set(made)
 	}
-	f.set(made)
 }
 
 func (f *Store) stored(uid string) *v1alpha1.Factor {
@@ -157,8 +175,7 @@ func (f *Store) change(ctx context.Context, uid, name string, edit func(*v1alpha
 	if f.API == nil {
 		return fmt.Errorf("change second factors: %w", iam.ErrUnavailable)
 	}
-	before := f.stored(uid)
-	now := before
+	now := f.stored(uid)
 	for range factorConflicts {
 		next := &v1alpha1.Factor{
 			TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Factor"},
@@ -175,7 +192,7 @@ func (f *Store) change(ctx context.Context, uid, name string, edit func(*v1alpha
 			if made == nil {
 				f.Delete("", uid)
 			} else {
-				f.wrote(before, made)
+				f.wrote(made)
 			}
 			return nil
 		}

@@ -125,6 +125,27 @@ func TestAUsedCodeBringsNoResetFactorBack(t *testing.T) {
 	}
 }
 
+// A first factor that is reset while it is enrolled, and of which the feed brings both before the enrolment is answered.
+func TestAnEnrolmentBringsNoResetFactorBack(t *testing.T) {
+	s := factortest.New(t)
+	s.Enrol(t)
+	made := s.All[0].Stored(s.Alice().UID).DeepCopy()
+	s.All[0].Delete("", s.Alice().UID)
+	s.All[0].Wrote(made)
+	if s.All[0].Of(s.Alice()).Any() {
+		t.Error("it is back")
+	}
+	again := made.DeepCopy()
+	again.UID = "uid-of-another"
+	if s.All[0].Wrote(again); !s.All[0].Of(s.Alice()).Any() {
+		t.Error("what is enrolled after the reset is not known")
+	}
+	s.All[0].Put(made) // a backup of etcd was restored
+	if s.All[0].Wrote(again); s.All[0].Stored(s.Alice().UID).UID != made.UID {
+		t.Error("one that another has replaced is back")
+	}
+}
+
 func TestFactorsAreRemovedAndReset(t *testing.T) {
 	s := factortest.New(t)
 	s.Enrol(t)
