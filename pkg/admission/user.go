@@ -115,7 +115,7 @@ func SystemScopes(of Memberships, u user.Info) (out []authz.BindingScope) {
 func (q *escalationCheck) outranks() error {
 	u := &user.DefaultInfo{Name: q.Name, Groups: append([]string{user.AllAuthenticated}, q.old.Spec.Groups...)}
 	scopes := []authz.BindingScope{{}, {Scope: request.Cluster}}
-	if !q.isOfHub() { // which names any user in its requests, and deletes those who are gone
+	if !q.isOfHub() { // the hub deletes Users here that it made itself
 		scopes = append(scopes, SystemScopes(q.guard.Holdings, u)...)
 	}
 	for _, at := range scopes {

@@ -35,7 +35,7 @@ func CheckTemplate(ctx context.Context, rights WriterRights, old, next *tenantv1
 			return denied(next.Name, err, "the template of a workspace is changed by those who may update it, on the platform or in the workspace")
 		}
 	}
-	if what := restricted(before, next); what != "" && (old != nil || what == ofWorkspaces) {
+	if what, always := restricted(before, next); what != "" && (old != nil || always) {
 		if ok, err := rights.May(ctx, "delete", templatesKind); err != nil || !ok {
 			return denied(next.Name, err, "%s is set by those who may delete any workspace template", what)
 		}
@@ -60,23 +60,21 @@ func edits(ctx context.Context, rights WriterRights, workspace string) (bool, er
 	return rights.MayIn(ctx, "delete", templatesKind, workspace)
 }
 
-// ofWorkspaces names what chooses the roles of the workspaces to be made, and when these go.
-const ofWorkspaces = "spec.template.metadata, but for its annotations,"
-
-// restricted names a change that not every writer of the template may make; empty for none.
-func restricted(before, after *tenantv1beta1.WorkspaceTemplate) string {
+// restricted names a change that not every writer of the template may make; empty for none. always is true of what chooses the roles of
+// the workspaces to be made, and when these go: not every creator may set that either.
+func restricted(before, after *tenantv1beta1.WorkspaceTemplate) (what string, always bool) {
 	const label = tenantv1beta1.LabelProtectedResource
 	was, is := &before.Spec.Template.ObjectMeta, &after.Spec.Template.ObjectMeta
 	switch {
 	case !equality.Semantic.DeepEqual(was.Labels, is.Labels), !slices.Equal(was.Finalizers, is.Finalizers),
 		!equality.Semantic.DeepEqual(was.OwnerReferences, is.OwnerReferences):
-		return ofWorkspaces
+		return "spec.template.metadata, but for its annotations,", true
 	case before.Labels[label] != after.Labels[label]:
-		return "the label " + label
+		return "the label " + label, false
 	case !equality.Semantic.DeepEqual(before.Spec.Overrides, after.Spec.Overrides):
-		return "spec.overrides"
+		return "spec.overrides", false
 	}
-	return ""
+	return "", false
 }
 
 // checkPlacement refuses to place a workspace in a cluster, or to remove it from one, without a right to the cluster.

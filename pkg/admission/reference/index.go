@@ -83,19 +83,19 @@ func (x *Index) Names(user string) bool {
 }
 
 // Of returns the groups that GroupBindings put a user in, and the workspaces of which the user is the manager, both sorted.
-func (x *Index) Of(user string) (groups, workspaces []string) {
+func (x *Index) Of(user string) (groups, managed []string) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	for _, k := range x.byUser[user] {
 		if k.resource != bindings {
-			workspaces = append(workspaces, k.name)
+			managed = append(managed, k.name)
 		} else if group := x.objects[k].group; group != "" {
 			groups = append(groups, group)
 		}
 	}
 	slices.Sort(groups)
-	slices.Sort(workspaces)
-	return slices.Compact(groups), slices.Compact(workspaces)
+	slices.Sort(managed)
+	return slices.Compact(groups), slices.Compact(managed)
 }
 
 type sink struct {

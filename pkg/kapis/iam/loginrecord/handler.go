@@ -29,6 +29,9 @@ func (h *Handler) Mount(ws *restful.WebService, older string) {
 		Doc("The logins of a user, and what failed").Param(ws.PathParameter("user", "name of the user")))
 }
 
+// noRecord is a selector that selects nothing.
+const noRecord = iamv1beta1.LabelUserReference + ",!" + iamv1beta1.LabelUserReference
+
 // list lists the records of one user, for any label selector.
 func (h *Handler) list(r *restful.Request) (any, error) {
 	u, err := h.Target.Named(r)
@@ -43,7 +46,7 @@ func (h *Handler) list(r *restful.Request) (any, error) {
 	}
 	selector := iamv1beta1.LabelUserReference + "=" + u.Name
 	if len(validation.IsValidLabelValue(u.Name)) > 0 { // a user of before names were bounded, whose name is on no record
-		selector = iamv1beta1.LabelUserReference + ",!" + iamv1beta1.LabelUserReference
+		selector = noRecord
 	}
 	values.Set("labelSelector", selector)
 	q, err := query.Parse(values)
