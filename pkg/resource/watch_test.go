@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -492,11 +493,26 @@ func TestServerSentEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	never.(*watch.Watching).Ahead = 0
-	w = get(t, serveSource(t, never).URL, accept)
+	impatient := never.(*watch.Watching)
+	impatient.Ahead, impatient.Check, impatient.Beat = 0, time.Millisecond, time.Hour // it does not wait for a beat
+	w = get(t, httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		stream.New(stream.Options{}).Answer(impatient).Respond(w, r)
+	})).URL, accept)
 	has(frame(w), "retry")
 	has(frame(w), `event: ERROR|id:|data: {"type":"ERROR","object":{`, `"code":410`, "has not reached")
 	has(frame(w), "END")
+
+	// The list that the cache goes on with does not show what came and went before it, and the client may have been told that it came.
+	c.settle("pods")
+	watches := c.apart(podsAt)
+	seen := c.put(podsAt, "a", "short", `,"labels":{"app":"x"}},"spec":{}}`, false)
+	missed := get(t, url, accept, "Last-Event-ID: "+seen)
+	has(frame(missed), "retry")
+	c.remove(podsAt, "a", "short", false)
+	c.put(podsAt, "a", "p4", `,"labels":{"app":"x"}},"spec":{}}`, false)
+	c.expire(watches)
+	has(frame(missed), `event: ERROR|id:|data: {"type":"ERROR","object":{`, `"code":410`, "not kept any more")
+	has(frame(missed), "END")
 
 	fresh := get(t, url, accept, "Last-Event-ID: nonsense")
 	has(frame(fresh), "retry")

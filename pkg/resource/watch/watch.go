@@ -58,7 +58,7 @@ type Watching struct {
 	At      uint64 // position up to which the client has been told
 	version string // what it has seen by that
 	expired bool   // the client asked for changes that are no longer in the history
-	ahead   bool   // the client has seen more than the cache: what it has seen is skipped
+	ahead   bool   // the client has seen more than the cache: it is told nothing until the cache has that
 
 	Wake, Beat, Check, Ahead time.Duration
 }
@@ -157,21 +157,27 @@ func errExpired(why string) error {
 	return apierrors.NewResourceExpired(why + ": list again")
 }
 
+// errForgotten is errExpired for a client that continues from a version that the history does not go back to.
+func (x *Watching) errForgotten() error {
+	return errExpired(fmt.Sprintf("the changes since resource version %q are not kept any more", x.options.version))
+}
+
 // run writes until ctx ends. Its error is for the client, except ErrGone and errClientGone.
 func (x *Watching) run(ctx context.Context, out *stream.Writer) error {
 	if x.expired {
-		return errExpired(fmt.Sprintf("the changes since resource version %q are not kept any more", x.options.version))
+		return x.errForgotten()
 	}
 	if x.options.initial {
 		if err := x.sendInitial(ctx, out); err != nil {
 			return err
 		}
 	}
-	beat, began := x.Beat, time.Now()
-	if len(x.plan.Depends) > 0 {
-		beat = min(beat, x.Check)
-	}
-	for next := time.Now().Add(x.Beat); ; {
+	began := time.Now()
+	for next := began.Add(x.Beat); ; {
+		beat := x.Beat
+		if x.ahead || len(x.plan.Depends) > 0 {
+			beat = min(beat, x.Check)
+		}
 		until, cancel := context.WithTimeout(ctx, beat)
 		err := x.follow(until, out)
 		cancel()
@@ -199,7 +205,9 @@ func (x *Watching) follow(ctx context.Context, out *stream.Writer) error {
 	for {
 		for more := true; more; {
 			var kept bool
-			if more, kept = x.Changes(out); !kept {
+			if more, kept = x.Changes(out); x.expired {
+				return x.errForgotten()
+			} else if !kept {
 				return errExpired("the client is too slow: changes that it has not seen are not kept any more")
 			}
 			if err := x.plan.Failed(); err != nil {
@@ -245,6 +253,18 @@ func pause(ctx context.Context, d time.Duration) bool {
 // all of it. Nothing is held when it returns, since the next call waits for the client.
 func (x *Watching) Changes(out *stream.Writer) (more, kept bool) {
 	snap := x.From.Snapshot()
+	if x.ahead {
+		if !snap.Reaches(x.version) {
+			return false, true
+		}
+		// A list that was read meanwhile may not show what came and went before it: only the history knows whether it has all of it.
+		at, ok := snap.After(x.version)
+		if !ok {
+			x.expired = true
+			return false, false
+		}
+		x.At, x.ahead = at, false
+	}
 	var c index.Change // delayed by one, to see whether another of its version follows
 	held := false
 	kept = snap.Changes(x.At, func(next *index.Change) bool {
@@ -264,19 +284,13 @@ func (x *Watching) Changes(out *stream.Writer) (more, kept bool) {
 	if held {
 		x.change(&c, true, out)
 	}
-	x.At = snap.Position()
-	if x.ahead = x.ahead && !snap.Reaches(x.version); !x.ahead {
-		x.version = snap.ResourceVersion()
-	}
+	x.At, x.version = snap.Position(), snap.ResourceVersion()
 	return false, true
 }
 
 // change adds the event of one change, if it matches this watch. last says that no change of the same version follows, so
 // that a client that has seen this version has seen all of it.
 func (x *Watching) change(c *index.Change, last bool, out *stream.Writer) {
-	if x.ahead && !c.Since(x.version) {
-		return
-	}
 	before := c.Old != nil && x.plan.Matches(c.Old)
 	after := c.New != nil && x.plan.Matches(c.New)
 	switch {

@@ -30,12 +30,6 @@ type Change struct {
 	number uint64 // the version of the event or the list, 0 where it is no number
 }
 
-// Since reports whether a client that has seen everything up to a version has maybe not seen the change.
-func (c *Change) Since(version string) bool {
-	n := number(version)
-	return n == 0 || c.number == 0 || c.number > n
-}
-
 // history has the last changes of a kind, in their order. A position is a number that grows by one with every change. No two
 // caches of a store share one, so a position in a cache that is gone is refused.
 type history struct {
