@@ -217,6 +217,8 @@ undeploy: ## take away what deploy started; CRDs, roles and users stay
 	$(KUBECTL) delete --ignore-not-found --cascade=foreground -k config/manager
 	$(KUBECTL) delete --ignore-not-found -f config/default/priorityclass.yaml
 	$(KUBECTL) delete --ignore-not-found -f config/overlays/prod/networkpolicy.yaml
+	@# Pods that helm uninstall has left end a while later, and their leader makes the webhooks again until then.
+	$(KUBECTL) -n kubesphere-system wait --for=delete pod -l app=ks-controller-manager --timeout=120s
 	@# Now that nothing makes them again: each of these, leading nowhere, would refuse writes or keep namespaces from being deleted.
 	$(KUBECTL) delete --ignore-not-found validatingwebhookconfigurations,mutatingwebhookconfigurations ks-controller-manager.kapis.dev
 	$(KUBECTL) delete apiservices -l app.kubernetes.io/part-of=ks-apiserver,app.kubernetes.io/managed-by=ks-controller-manager

@@ -38,10 +38,13 @@ if grep -qE '^ *(- )?image: "?ks-(apiserver|controller-manager):latest"?$' "$obj
   exit 1
 fi
 
-if [[ -n $IMAGE_REGISTRY ]] && ! grep -qF "$IMAGE_REGISTRY/" "$objects"; then
-  echo "$OVERLAY names images of its own: IMAGE_REGISTRY and IMAGE_TAG count for nothing."
-fi
+images=$(sed -nE 's/^ *(- )?image: "?([^"]*)"?$/\2/p' "$objects")
+for program in ks-apiserver ks-controller-manager; do
+  if [[ -n $IMAGE_REGISTRY ]] && ! grep -qxF "$IMAGE_REGISTRY/$program:$IMAGE_TAG" <<<"$images"; then
+    echo "$OVERLAY names another image of $program: IMAGE_REGISTRY and IMAGE_TAG count for nothing there."
+  fi
+done
 
-"$root/hack/install.sh"
+KUBECTL="${KUBECTL[*]}" "$root/hack/install.sh" # an array is not exported
 # Fields that somebody else has set since, such as an image of kubectl set image, are set again: the kustomization is what counts.
 "${KUBECTL[@]}" apply --server-side --force-conflicts --field-manager=ks-install -f "$objects"

@@ -15,7 +15,7 @@ quietly() {
   local said failed=0
   said=$("${KUBECTL[@]}" "$@" 2>&1 >/dev/null) || failed=1
   [[ -z $said ]] || printf '%s\n' "$said" >&2
-  if ((failed)) && grep -q 'failed calling webhook "[a-z.]*\.kapis\.dev"' <<<"$said"; then
+  if ((failed)) && grep -q 'failed calling webhook "[a-z.-]*\.kapis\.dev"' <<<"$said"; then
     cat >&2 <<'EOF'
 
 ks-controller-manager does not answer, and kube-apiserver lets nobody but system:masters write what its webhooks check. If it runs,

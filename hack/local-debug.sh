@@ -102,7 +102,7 @@ select_pods() {
 
 # exchange SERVICE: first this machine is one more endpoint, and then the only one, so that no request fails.
 exchange() {
-  local selector slice=$1-local-debug
+  local selector now slice=$1-local-debug
   selector=$(selector_of "$1")
   [[ $selector == "{"* ]] || fail "Service $namespace/$1 has no selector: another program leads it somewhere"
   "${KUBECTL[@]}" annotate service "$1" "$note=$selector" >/dev/null
@@ -117,12 +117,15 @@ endpoints: [{addresses: ["$address"], conditions: {ready: true}}]
 ports:
 $2
 YAML
-  select_pods "$1" "$selector" "$moved" || {
-    selector_of "$1" >/dev/null || fail "Service $namespace/$1 can't be read, and may be exchanged: $0 recover, when it can"
-    "${KUBECTL[@]}" delete endpointslice "$slice" --ignore-not-found >/dev/null
-    "${KUBECTL[@]}" annotate service "$1" "$note-" >/dev/null
-    fail "Service $namespace/$1 was changed at the same time: try again"
-  }
+  if ! select_pods "$1" "$selector" "$moved"; then
+    # The annotation may have the only copy of the selector: what this read says counts, since the one before may have failed.
+    now=$(selector_of "$1") || fail "Service $namespace/$1 can't be read, and may be exchanged: $0 recover, when it can"
+    if [[ $now != "$moved" ]]; then
+      "${KUBECTL[@]}" delete endpointslice "$slice" --ignore-not-found >/dev/null
+      "${KUBECTL[@]}" annotate service "$1" "$note-" >/dev/null
+      fail "Service $namespace/$1 was changed at the same time: try again"
+    fi
+  fi
   echo "exchanged: Service $namespace/$1 leads to $address"
 }
 
