@@ -20,12 +20,18 @@ type Lag struct {
 	seconds *prometheus.HistogramVec
 
 	mu    sync.Mutex
-	since map[string]time.Time // by source, of roles that wait to be reconciled
+	since map[string]clock // by source, of roles that wait to be reconciled, or are being reconciled
+}
+
+// clock measures one role. It runs on while the role is reconciled: where kube-apiserver does not answer, that is most of the time.
+type clock struct {
+	start time.Time
+	next  time.Time // of the first event since the last reconciliation began, zero if there was none
 }
 
 // NewLag registers the metrics ks_mirror_lag_seconds{kind}, of what was written, and ks_mirror_waiting_seconds, of what could not be.
 func NewLag(registry prometheus.Registerer, now func() time.Time) (*Lag, error) {
-	l := &Lag{now: now, since: map[string]time.Time{}}
+	l := &Lag{now: now, since: map[string]clock{}}
 	l.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "ks_mirror_lag_seconds",
 		Help:    "Time from a change of a role, binding, template or namespace until the native objects that mirror it were written.",
@@ -49,9 +55,9 @@ func (l *Lag) waiting() float64 {
 	defer l.mu.Unlock()
 	now := l.now()
 	oldest := now
-	for _, start := range l.since {
-		if start.Before(oldest) {
-			oldest = start
+	for _, c := range l.since {
+		if c.start.Before(oldest) {
+			oldest = c.start
 		}
 	}
 	return now.Sub(oldest).Seconds()
@@ -64,27 +70,46 @@ func (l *Lag) handler(kind string, keys func(context.Context, client.Object) []t
 		out := make([]reconcile.Request, len(found))
 		for i, key := range found {
 			out[i] = reconcile.Request{NamespacedName: key}
-			l.restore(Source(kind, key), l.now())
+			l.changed(Source(kind, key))
 		}
 		return out
 	})
 }
 
-// take stops the clock of source and returns when it was started; ok is false if it was not running.
-func (l *Lag) take(source string) (start time.Time, ok bool) {
+// changed starts the clock of source, unless it is running already.
+func (l *Lag) changed(source string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	start, ok = l.since[source]
-	delete(l.since, source)
-	return start, ok
+	c, ok := l.since[source]
+	switch now := l.now(); {
+	case !ok:
+		c.start = now
+	case c.next.IsZero():
+		c.next = now
+	}
+	l.since[source] = c
 }
 
-// restore starts the clock of source at start, unless it is running already.
-func (l *Lag) restore(source string, start time.Time) {
+// begin returns when the clock of source was started, as its reconciliation begins; ok is false if it is not running.
+func (l *Lag) begin(source string) (start time.Time, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if t, ok := l.since[source]; !ok || start.Before(t) {
-		l.since[source] = start
+	c, ok := l.since[source]
+	if ok {
+		c.next = time.Time{}
+		l.since[source] = c
+	}
+	return c.start, ok
+}
+
+// done stops the clock that begin returned. Of what has changed since then it goes on: the reconciliation may not have seen that.
+func (l *Lag) done(source string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c := l.since[source]; c.next.IsZero() {
+		delete(l.since, source)
+	} else {
+		l.since[source] = clock{start: c.next}
 	}
 }
 

@@ -31,14 +31,13 @@ type Reconciler struct {
 // Reconcile updates one role.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	source := Source(r.Kind.Name, req.NamespacedName)
-	start, timed := r.Lag.take(source)
+	start, timed := r.Lag.begin(source)
 	wrote, again, err := r.sync(ctx, req.NamespacedName, source)
-	if err != nil {
-		if timed {
-			r.Lag.restore(source, start)
+	if timed && err == nil {
+		r.Lag.done(source)
+		if wrote > 0 {
+			r.Lag.observe(r.Kind.Name, start)
 		}
-	} else if timed && wrote > 0 {
-		r.Lag.observe(r.Kind.Name, start)
 	}
 	return retry.OnConflict(again, err)
 }

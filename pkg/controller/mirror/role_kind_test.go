@@ -96,27 +96,34 @@ func TestTheLagRunsFromTheFirstEventToTheWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lag.restore("Role/p/dev", now)
+	lag.changed("Role/p/dev")
 	now = now.Add(300 * time.Millisecond)
-	lag.restore("Role/p/dev", now) // a second event does not restart it
+	lag.changed("Role/p/dev") // a second event does not restart it
 	if got := lag.waiting(); got != 0.3 {
 		t.Errorf("the oldest waits for %v s", got)
 	}
-	start, ok := lag.take("Role/p/dev")
+	start, ok := lag.begin("Role/p/dev")
 	if !ok || now.Sub(start) != 300*time.Millisecond {
 		t.Errorf("started %v before, %t", now.Sub(start), ok)
 	}
-	if _, ok := lag.take("Role/p/dev"); ok {
-		t.Error("it runs on after it was taken")
+	now = now.Add(time.Minute)
+	if got := lag.waiting(); got != 60.3 { // as where kube-apiserver does not answer
+		t.Errorf("while it is reconciled, the oldest waits for %v s", got)
+	}
+	lag.begin("Role/p/dev") // after a write that was refused
+	lag.changed("Role/p/dev")
+	now = now.Add(time.Second)
+	lag.changed("Role/p/dev")
+	if lag.done("Role/p/dev"); lag.waiting() != 1 {
+		t.Errorf("what changed while the role was reconciled waits for %v s", lag.waiting())
+	}
+	lag.begin("Role/p/dev")
+	lag.done("Role/p/dev")
+	if _, ok := lag.begin("Role/p/dev"); ok {
+		t.Error("it runs on after the reconciliation")
 	}
 	if got := lag.waiting(); got != 0 {
 		t.Errorf("with nothing that waits, the oldest waits for %v s", got)
-	}
-	lag.restore("Role/p/dev", start) // as after a write that was refused
-	now = now.Add(time.Minute)
-	lag.restore("Role/p/other", now)
-	if got := lag.waiting(); got != 60.3 {
-		t.Errorf("refused again and again, the oldest waits for %v s", got)
 	}
 	lag.observe("Role", start)
 	if n := testutil.CollectAndCount(lag.seconds, "ks_mirror_lag_seconds"); n != 1 {
