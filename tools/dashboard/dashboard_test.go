@@ -182,6 +182,9 @@ func TestTheAlertsNameWhatTheCodeHas(t *testing.T) {
 			for _, problem := range problems(r.Expr, metrics) {
 				t.Errorf("%s: %s", r.Alert, problem)
 			}
+			if strings.Contains(r.Expr, "ks_server_request_") && strings.Count(r.Expr, "ks_server_request_") != strings.Count(r.Expr, `verb!="probe"`) {
+				t.Errorf("%s counts probes, which are many and fast: %s", r.Alert, r.Expr)
+			}
 			if r.For == "" || r.Labels["severity"] == "" || r.Annotations["summary"] == "" {
 				t.Errorf("%s says not how long, how bad or what: %+v", r.Alert, r)
 			}
