@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"kapis.dev/ks-apiserver/pkg/helm"
 	"kapis.dev/ks-apiserver/pkg/helm/record"
@@ -42,10 +43,8 @@ func (o *operation) uninstall(ctx context.Context) (*helm.Result, error) {
 		}
 		return &helm.Result{}, nil
 	}
-	client := &tolerant{Client: o.client, mapper: o.getter.mapper, leavesForbidden: o.Request.SkipHooks, isGone: func(namespace string) bool {
-		_, err := o.namespaces.Get(ctx, namespace, metav1.GetOptions{})
-		return apierrors.IsNotFound(err)
-	}}
+	client := &tolerant{Client: o.client, mapper: o.getter.mapper, leavesForbidden: o.Request.SkipHooks}
+	client.isGone = func(namespace string) bool { return isGone(ctx, o.namespaces, namespace) }
 	o.config.KubeClient = client
 	if err := o.deleteFormer(all, client); err != nil {
 		return o.newest(all), err
@@ -59,16 +58,21 @@ func (o *operation) uninstall(ctx context.Context) (*helm.Result, error) {
 		}
 		return o.newest(all), err
 	}
-	result := &helm.Result{Kept: client.kept}
+	kept := client.kept
 	if response != nil {
 		for line := range strings.SplitSeq(response.Info, "\n") {
 			if line = strings.TrimSpace(line); line != "" {
-				result.Kept = append(result.Kept, line)
+				kept = append(kept, line)
 			}
 		}
 	}
-	result.Kept = result.Kept[:min(len(result.Kept), maxKept)]
-	return result, nil
+	return &helm.Result{Kept: kept[:min(len(kept), maxKept)]}, nil
+}
+
+// isGone reports whether there is no namespace of a name, or not for long.
+func isGone(ctx context.Context, all typedcorev1.NamespaceInterface, name string) bool {
+	is, err := all.Get(ctx, name, metav1.GetOptions{})
+	return apierrors.IsNotFound(err) || err == nil && !is.DeletionTimestamp.IsZero()
 }
 
 // deleteFormer deletes what the last deployed revision has and a failed one after it has not: the SDK deletes what the newest record
@@ -102,18 +106,9 @@ func (o *operation) deleteFormer(all []*release.Release, client *tolerant) error
 	if err != nil {
 		return err
 	}
-	var own kube.ResourceList
-	for _, info := range there {
-		owned, err := isOwned(info, o.Request.Name, o.Request.Namespace)
-		if err != nil {
-			return err
-		}
-		if owned {
-			own = append(own, info)
-		}
-	}
-	if len(own) == 0 {
-		return nil
+	own, err := client.owned(there, o.Request.Name, o.Request.Namespace)
+	if len(own) == 0 || err != nil {
+		return err
 	}
 	_, errs := o.client.Delete(own, metav1.DeletePropagationBackground)
 	return errors.Join(errs...)
@@ -126,7 +121,8 @@ type tolerant struct {
 	mapper meta.RESTMapper
 	// leavesForbidden says that what the user may not read is left, and named.
 	leavesForbidden bool
-	// isGone reports whether there is no namespace of a name any more: nobody is given a right in it.
+	// isGone reports whether there is no namespace of a name any more, or not for long: nobody is given a right in it, and what it has goes
+	// with it.
 	isGone func(namespace string) bool
 	kept   []string
 }
@@ -167,6 +163,21 @@ func (t *tolerant) Build(in io.Reader, validate bool) (kube.ResourceList, error)
 		return all, err
 	}
 	return t.readable(all)
+}
+
+// owned returns those of some objects that are a release's own.
+func (t *tolerant) owned(all kube.ResourceList, name, namespace string) (own kube.ResourceList, err error) {
+	for _, info := range all {
+		switch is, err := isOwned(info, name, namespace); {
+		case apierrors.IsForbidden(err) && t.leavesForbidden:
+			t.kept = append(t.kept, fmt.Sprintf("%s %s: %v", info.Mapping.GroupVersionKind.Kind, info.Name, err))
+		case err != nil:
+			return nil, err
+		case is:
+			own = append(own, info)
+		}
+	}
+	return own, nil
 }
 
 // readable returns objects without those of namespaces that are gone, and an error if it can't be told whether one is there.
