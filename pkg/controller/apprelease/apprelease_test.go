@@ -663,6 +663,30 @@ func TestX33WhatAFailedAttemptMadeGoes(t *testing.T) {
 	}
 }
 
+// X33: a rollback removes what its own attempt has made; what one before has left stays noted, and goes once another one has succeeded.
+func TestX33ARollbackForgetsNothingOfAnEarlierAttempt(t *testing.T) {
+	w := newWorld(t)
+	w.add(nil)
+	made := w.applied
+	upgrade := func(retry string, objects []helm.Object, fails ...error) {
+		w.applied, w.fails = objects, fails
+		w.change(func(r *v2.ApplicationRelease) { r.Annotations[v2.AnnotationRetry] = retry })
+	}
+	half := &helm.Error{Reason: helm.ReasonFailed, Message: "half of it is there"}
+	w.leavesRecord = true
+	upgrade("1", append(made[:1:1], helm.Object{APIVersion: "v1", Kind: "ConfigMap", Name: "left"}), half)
+	w.put(configMaps, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"left","namespace":"web","labels":{"`+v2.LabelRelease+`":"cache"}}}`)
+	w.rollsBack = true
+	upgrade("2", made, half)
+	if got := w.get(); got.Status.State != v2.ReleaseFailed || len(w.asked) != 3 || len(w.inventory().Objects) != 2 {
+		t.Errorf("%+v after %d operations, noted %+v", got.Status, len(w.asked), w.inventory())
+	}
+	upgrade("3", made)
+	if has := w.has("web"); len(has) > 0 || len(w.inventory().Objects) != 1 {
+		t.Errorf("there are %q, noted %+v", has, w.inventory())
+	}
+}
+
 func TestX34WhatTheVersionHasNotIsRefused(t *testing.T) {
 	role := "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: root}\n"
 	for name, c := range map[string]struct{ file, values, says string }{

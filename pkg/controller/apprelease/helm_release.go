@@ -11,6 +11,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	"kapis.dev/ks-apiserver/pkg/appstore/release"
@@ -81,18 +82,11 @@ func (r *Reconciler) applyChart(ctx context.Context, want *wanted, chart []byte)
 		former = before.Release
 	}
 	if result != nil && result.Release.IsAfter(former) { // else the newest one may be somebody else's word still
-		objects, err := r.objectsOf(rel, result.Objects)
-		if err != nil {
-			return errors.Join(failure, err)
-		}
 		after := helm.After(result.Release, ours)
 		next.RecordDigest, next.BaseDigest = after.RecordDigest, after.BaseDigest
-		rest, err := r.rest(ctx, want, next.Objects, result, failure)
-		if err != nil {
+		if err := r.noteObjects(ctx, want, next, result, failure); err != nil {
 			return errors.Join(failure, err)
 		}
-		objects = append(objects, rest...)
-		next.Objects = objects[:min(len(objects), release.MaxObjects)]
 	}
 	next.Operation = ""
 	if err := r.note(ctx, rel, next); err != nil {
@@ -115,40 +109,49 @@ func without(of, others []release.Object) []release.Object {
 	return slices.DeleteFunc(slices.Clone(of), func(o release.Object) bool { return known[identify(o)] })
 }
 
-// rest returns those of the objects that were noted before an operation, and that its record does not have, which may be there still. Helm
-// knows no record of what attempts have made that failed: once one has succeeded, that is removed as the author, and what could not be is
-// tried again after the next operation. Definitions of kinds stay.
-func (r *Reconciler) rest(ctx context.Context, want *wanted, before []release.Object, result *helm.Result, failure error) (
-	[]release.Object, error) {
-	if result.RolledBack { // what the attempt has made is removed
-		return nil, nil
+// noteObjects notes the objects of the record that an operation has left, and those that were noted before and may be there still. Helm
+// knows no record of what attempts have made that failed: a rollback removes what its own attempt has made, and nothing of one before.
+func (r *Reconciler) noteObjects(ctx context.Context, want *wanted, next *release.Inventory, result *helm.Result, failure error) error {
+	objects, err := r.objectsOf(want.release, result.Objects)
+	if err != nil {
+		return err
 	}
 	all := slices.Clone(result.Objects)
 	for i := range all {
 		all[i].Hook = false // one that is a hook's now is not left
 	}
 	has, err := r.objectsOf(want.release, all)
-	rest := without(before, has)
-	if err != nil || failure != nil || len(rest) == 0 {
-		return rest, err
+	if err != nil {
+		return err
 	}
-	as, notAs := r.As(want.author.user, want.author.groups)
+	rest := without(next.Objects, has)
+	if failure == nil && len(rest) > 0 {
+		as, err := r.As(want.author.user, want.author.groups)
+		if err == nil {
+			rest, err = removeLeft(ctx, as, want.release, rest)
+		}
+		if err != nil && ctx.Err() == nil {
+			r.event(want.release, corev1.EventTypeWarning, "Left", "the next upgrade tries again to remove what one before has left: "+err.Error())
+		}
+	}
+	objects = append(objects, rest...)
+	next.Objects = objects[:min(len(objects), release.MaxObjects)]
+	return nil
+}
+
+// removeLeft removes, after a success, noted objects that the record does not have, as the author. It returns those that stay noted:
+// definitions of kinds, and with an error what is tried again after the next operation.
+func removeLeft(ctx context.Context, as dynamic.Interface, rel *v2.ApplicationRelease, left []release.Object) ([]release.Object, error) {
 	var failed []error
-	rest = slices.DeleteFunc(rest, func(o release.Object) bool {
+	left = slices.DeleteFunc(left, func(o release.Object) bool {
 		if o.Group == apiextensionsv1.GroupName {
 			return true
 		}
-		err := notAs
-		if err == nil {
-			err = removeObject(ctx, as, want.release, o)
-		}
+		err := removeObject(ctx, as, rel, o)
 		failed = append(failed, err)
 		return err == nil
 	})
-	if err := errors.Join(failed...); err != nil && ctx.Err() == nil {
-		r.event(want.release, corev1.EventTypeWarning, "Left", "the next upgrade tries again to remove what one before has left: "+err.Error())
-	}
-	return rest, nil
+	return left, errors.Join(failed...)
 }
 
 // noted returns what an inventory says of the records of the Helm release; nothing where there is none.

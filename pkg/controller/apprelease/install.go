@@ -46,6 +46,9 @@ func (r *Reconciler) install(ctx context.Context, w *writer) (reconcile.Result, 
 		s.SpecHash = id
 	}
 	if s.SpecHash == id {
+		if s.Message == waits { // what it waited for was taken back
+			r.enter(s, s.State, "")
+		}
 		return r.observe(ctx, rel)
 	}
 	if wait := r.failures.Wait(rel.Name, id, r.Now()); wait > 0 {

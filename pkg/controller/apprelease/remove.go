@@ -53,8 +53,12 @@ func (r *Reconciler) remove(ctx context.Context, w *writer) (reconcile.Result, e
 	if wait := r.failures.Wait(rel.Name, id, r.Now()); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	i, err := r.inventory(ctx, rel) // uninstall says what is wrong with it
-	done, ok := r.turn(rel, err == nil && i != nil && i.Type != v2.TypeHelm)
+	quick := false
+	if rel.Spec.AppType != "" && rel.Spec.AppType != v2.TypeHelm { // else each time that it asks for its turn, kube-apiserver would be asked
+		i, err := r.inventory(ctx, rel) // uninstall says what is wrong with it
+		quick = err == nil && i != nil && i.Type != v2.TypeHelm
+	}
+	done, ok := r.turn(rel, quick)
 	if !ok {
 		result := r.waitForTurn(rel)
 		return result, w.WriteStatus(ctx)

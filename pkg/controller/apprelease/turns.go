@@ -14,9 +14,10 @@ const (
 	// atOnce is how many operations of the store change something at once. The executor runs four, and hooks of a chart may take minutes:
 	// the others are for extensions, and for what only reads.
 	atOnce = 2
-	// turnAgain is when a release asks for its turn again, and turnGone when one that has not done so is taken to want none any more.
-	turnAgain = 5 * time.Second
-	turnGone  = time.Minute
+	// turnAgain is when a release asks for its turn again, and turnGone when one that has not done so is taken to want none any more: so
+	// long others wait for one that was deleted, or asks for what it has.
+	turnAgain = time.Second
+	turnGone  = 3 * turnAgain
 	// waits is the message of a release that waits.
 	waits = "it waits: one operation of a workspace runs at once, and two of the application store"
 )
@@ -81,8 +82,10 @@ func (r *Reconciler) turn(rel *v2.ApplicationRelease, quick bool) (done func(), 
 	return r.turns.take(rel.Labels[v2.LabelWorkspace], r.Now())
 }
 
-// waitForTurn is the result for a release whose turn it is not.
+// waitForTurn is the result for a release whose turn it is not. Why one has failed stays said meanwhile: it may ask for that again.
 func (r *Reconciler) waitForTurn(rel *v2.ApplicationRelease) reconcile.Result {
-	r.enter(&rel.Status, rel.Status.State, waits)
+	if s := &rel.Status; s.State != v2.ReleaseFailed {
+		r.enter(s, s.State, waits)
+	}
 	return reconcile.Result{RequeueAfter: turnAgain}
 }

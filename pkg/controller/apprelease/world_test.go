@@ -55,9 +55,10 @@ type world struct {
 	// record is Helm's, nil for none; applied are the objects that the next operation makes.
 	record  *helm.Result
 	applied []helm.Object
-	// fails is what the next operations fail with, and leavesRecord says that they leave a record of what they were to make.
-	fails        []error
-	leavesRecord bool
+	// fails is what the next operations fail with, leavesRecord says that they leave a record of what they were to make, and rollsBack that
+	// the former revision is applied again.
+	fails                   []error
+	leavesRecord, rollsBack bool
 	// as is whom objects were written as.
 	as      []string
 	granted []string
@@ -89,11 +90,20 @@ func (w *world) Run(ctx context.Context, r helm.Request, _ func(helm.Event)) (*h
 	for _, role := range roles.Items {
 		w.roles[role.Namespace+"/"+role.Name] = role.Rules
 	}
+	revision := 1
+	if w.record != nil {
+		revision += w.record.Release.Revision
+	}
 	if len(w.fails) > 0 {
 		err := w.fails[0]
 		w.fails = w.fails[1:]
+		if err != nil && w.rollsBack {
+			w.record = &helm.Result{Objects: w.applied, RolledBack: true, Release: &helm.Release{Name: r.Name, Status: "deployed", Revision: revision + 1,
+				RecordDigest: "former", BaseDigest: "former", BaseDeployed: true}}
+			return w.record, err
+		}
 		if err != nil && w.leavesRecord {
-			w.record = &helm.Result{Objects: w.applied, Release: &helm.Release{Name: r.Name, Status: "failed", Revision: 1, RecordDigest: "failed"}}
+			w.record = &helm.Result{Objects: w.applied, Release: &helm.Release{Name: r.Name, Status: "failed", Revision: revision, RecordDigest: "failed"}}
 			return w.record, err
 		}
 		if err != nil {
@@ -105,10 +115,7 @@ func (w *world) Run(ctx context.Context, r helm.Request, _ func(helm.Event)) (*h
 		return &helm.Result{}, nil
 	}
 	sum := sha256.Sum256(append(slices.Clone(r.Values), r.ID...))
-	revision, digest := 1, hex.EncodeToString(sum[:])
-	if w.record != nil {
-		revision += w.record.Release.Revision
-	}
+	digest := hex.EncodeToString(sum[:])
 	w.record = &helm.Result{Objects: w.applied, Release: &helm.Release{Name: r.Name, Status: "deployed", Revision: revision, RecordDigest: digest,
 		BaseDigest: digest, BaseDeployed: true}}
 	return w.record, nil
