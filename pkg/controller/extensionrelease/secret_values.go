@@ -18,6 +18,8 @@ type SecretValues struct {
 	// Secret is the Secret's name; empty for none.
 	Secret string
 	YAML   []byte
+	// Version is the Secret's resourceVersion.
+	Version string
 	// Stamp identifies the Secret as it is, for an approval. It says nothing of what the Secret has: whoever reads a plan could try passwords
 	// on a digest of them. So the same values written once more have another one.
 	Stamp string
@@ -52,5 +54,5 @@ func SecretValuesOf(ctx context.Context, live client.Reader, extension, namespac
 		return SecretValues{}, fmt.Errorf("encode which Secret it is: %w", err)
 	}
 	sum := sha256.Sum256(text)
-	return SecretValues{Secret: s.Name, YAML: s.Data[v1alpha1.SecretValues], Stamp: hex.EncodeToString(sum[:])}, nil
+	return SecretValues{s.Name, s.Data[v1alpha1.SecretValues], s.ResourceVersion, hex.EncodeToString(sum[:])}, nil
 }

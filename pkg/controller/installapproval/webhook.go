@@ -17,6 +17,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -119,15 +120,15 @@ func (h *Webhook) Handle(ctx context.Context, req webhook.Request) webhook.Respo
 	return response
 }
 
-// approve notes the approval in annotations if the writer may approve, and returns what is to be told to the writer otherwise. byName says
+// approve notes the approval in annotations if the writer may approve, and returns what is to be told to the writer. byName says
 // that the writer asks for it, and ofHub that the writer has approved on the hub. A Secret with values is approved by who asks for it here
-// alone: whoever changes a plan for another reason may not know that somebody has written one.
+// alone: whoever changes a plan for another reason may not know that somebody has written one. Who asks is told which one it is.
 func (h *Webhook) approve(ctx context.Context, u authenticationv1.UserInfo, plan *v1alpha1.InstallPlan, annotations map[string]string,
 	byName, ofHub bool) (warning string, err error) {
 	values := annotations[v1alpha1.AnnotationApprovedValues]
 	request, err := h.request(ctx, plan)
+	var secret extensionrelease.SecretValues
 	if err == nil && byName && !ofHub {
-		var secret extensionrelease.SecretValues
 		secret, err = extensionrelease.SecretValuesOf(ctx, h.Live, plan.Name, request.Namespace)
 		values = secret.Stamp
 	}
@@ -157,6 +158,10 @@ func (h *Webhook) approve(ctx context.Context, u authenticationv1.UserInfo, plan
 	}
 	annotations[v1alpha1.AnnotationApproved], annotations[v1alpha1.AnnotationApprovedBy] = stamp, u.Username
 	annotations[v1alpha1.AnnotationApprovedChart] = request.ChartStamp()
+	if secret.Stamp != "" && secret.Stamp != annotations[v1alpha1.AnnotationApprovedValues] {
+		warning = helm.Clip(fmt.Sprintf("this also approves the values in the Secret %s/%s as of its resourceVersion %s", request.Namespace,
+			secret.Secret, secret.Version), maxWarning)
+	}
 	if annotations[v1alpha1.AnnotationApprovedValues] = values; values == "" {
 		delete(annotations, v1alpha1.AnnotationApprovedValues)
 	}
@@ -166,7 +171,7 @@ func (h *Webhook) approve(ctx context.Context, u authenticationv1.UserInfo, plan
 	if annotations[v1alpha1.AnnotationApprovedUpstreams] = strings.Join(request.Upstreams, " "); len(request.Upstreams) == 0 {
 		delete(annotations, v1alpha1.AnnotationApprovedUpstreams)
 	}
-	return "", nil
+	return warning, nil
 }
 
 // approver returns the user who approved on the hub what the hub brings, as this cluster knows them; nobody where it knows no such user of
@@ -235,6 +240,11 @@ func check(plan *v1alpha1.InstallPlan) error {
 	}
 	configs := map[string]string{"spec.config": plan.Spec.Config}
 	if s := plan.Spec.ClusterScheduling; s != nil {
+		if s.Placement != nil {
+			if _, err := metav1.LabelSelectorAsSelector(s.Placement.ClusterSelector); err != nil {
+				return fmt.Errorf("spec.clusterScheduling.placement.clusterSelector can't be read: %w", err)
+			}
+		}
 		for cluster, config := range s.Overrides {
 			configs["spec.clusterScheduling.overrides["+cluster+"]"] = config
 		}

@@ -54,7 +54,8 @@ func (h hostAgent) writer(of *writer) *writer {
 	})
 }
 
-// placed reports whether a plan wants an agent in the hub's own cluster, of the version that runs.
+// placed reports whether a plan wants an agent in the hub's own cluster, of the version that runs. Where it can't be told, one that is
+// there stays; for a selector that can't be read, with the reason.
 func (h hostAgent) placed(ctx context.Context, plan *v1alpha1.InstallPlan) (bool, error) {
 	if plan.Spec.ClusterScheduling == nil {
 		return false, nil
@@ -63,13 +64,15 @@ func (h hostAgent) placed(ctx context.Context, plan *v1alpha1.InstallPlan) (bool
 	if err := h.Client.Get(ctx, client.ObjectKey{Name: h.Host}, c); client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("read the labels of this cluster: %w", err)
 	}
-	if placed, err := plan.PlacedOn(h.Host, c.Labels); err != nil || !placed {
-		return false, err
+	_, has := plan.Status.ClusterSchedulingStatuses[h.Host] // what runs goes on
+	if placed, err := plan.PlacedOn(h.Host, c.Labels); err != nil {
+		return has, waits(v1alpha1.ConditionInitialized, "InvalidPlacement", "%v", err)
+	} else if !placed {
+		return false, nil
 	}
 	v := &v1alpha1.ExtensionVersion{}
 	err := h.Client.Get(ctx, client.ObjectKey{Name: v1alpha1.ExtensionVersionName(plan.Name, plan.Status.Version)}, v)
-	if apierrors.IsNotFound(err) { // what runs goes on
-		_, has := plan.Status.ClusterSchedulingStatuses[h.Host]
+	if apierrors.IsNotFound(err) {
 		return has, nil
 	}
 	return v.Spec.InstallationMode == v1alpha1.InstallationMulticluster, err
@@ -82,7 +85,8 @@ func (h hostAgent) update(ctx context.Context, of *writer) (again time.Duration,
 		return 0, nil
 	}
 	placed, err := h.placed(ctx, plan)
-	if err != nil {
+	_, unreadable := asWaiting(err)
+	if err != nil && !unreadable {
 		return 0, err
 	}
 	if !placed {
@@ -100,10 +104,12 @@ func (h hostAgent) update(ctx context.Context, of *writer) (again time.Duration,
 	if err := (records{r}).adopt(ctx, w.Object); err != nil {
 		return 0, err
 	}
-	if plan.Annotations[v1alpha1.AnnotationApprovedPlacement] != permission.PlacementOf(&plan.Spec) {
+	switch {
+	case unreadable:
+	case plan.Annotations[v1alpha1.AnnotationApprovedPlacement] != permission.PlacementOf(&plan.Spec):
 		err = waits(v1alpha1.ConditionApproved, "NotApproved", "nobody has approved this placement: who may approve the plan, approves it by "+
 			"`kubectl annotate installplan %s %s=yes`", plan.Name, v1alpha1.AnnotationApprove)
-	} else {
+	default:
 		result, failed := r.update(ctx, w)
 		again, err = result.RequeueAfter, failed
 	}

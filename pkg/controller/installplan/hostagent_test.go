@@ -5,9 +5,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/yaml"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
@@ -76,9 +75,17 @@ func TestX20AnAgentIsInTheHubsOwnCluster(t *testing.T) {
 		p.Spec.ClusterScheduling.Placement = &v1alpha1.Placement{
 			ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"zone": "no value"}}}
 	})
-	_, err := w.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "shop"}})
-	if _, has := w.get("shop").Status.ClusterSchedulingStatuses["host"]; !has || err == nil || !strings.Contains(err.Error(), "clusterSelector") {
-		t.Errorf("with an invalid selector: %v, %v", has, err)
+	w.reconcile("shop")
+	p = w.get("shop")
+	s := p.Status.ClusterSchedulingStatuses["host"]
+	said := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionInitialized)
+	if said == nil || said.Reason != "InvalidPlacement" || !strings.Contains(said.Message, "clusterSelector") || s.Version != "1.1.0" ||
+		condition(p, v1alpha1.ConditionInitialized) != "True Initialized" {
+		t.Errorf("with an invalid selector: %+v", p.Status)
+	}
+	before = w.writes
+	if w.reconcile("shop"); w.writes != before || len(w.removed) > 0 {
+		t.Errorf("with an invalid selector: %d writes, removed %v", w.writes-before, w.removed)
 	}
 	w.change("shop", func(p *v1alpha1.InstallPlan) { p.Spec.ClusterScheduling.Placement.Clusters = []string{"m1"} })
 	w.reconcile("shop")

@@ -43,7 +43,16 @@ func (r *Reconciler) writeLog(ctx context.Context, namespace, extension string, 
 	return r.put(ctx, m)
 }
 
-// put writes a ConfigMap of this program's for an extension. One that has not its label is somebody's, and one of a release the chart's.
+// nameTakenError says that a ConfigMap is not this program's to write for an extension.
+type nameTakenError struct{ namespace, name, extension string }
+
+func (e *nameTakenError) Error() string {
+	return fmt.Sprintf("there is a ConfigMap %s/%s, and it is not this extension's, or of its chart: it has not the label %s=%s, or has the "+
+		"annotation %s", e.namespace, e.name, v1alpha1.LabelExtension, e.extension, extensionrelease.AnnotationHelmRelease)
+}
+
+// put writes a ConfigMap of this program's for an extension. One that has not its label is somebody's, and one of a release the chart's:
+// it is left, which is a nameTakenError.
 func (r *Reconciler) put(ctx context.Context, m *corev1.ConfigMap) error {
 	is, extension := &corev1.ConfigMap{}, m.Labels[v1alpha1.LabelExtension]
 	err := r.Live.Get(ctx, client.ObjectKeyFromObject(m), is)
@@ -53,9 +62,7 @@ func (r *Reconciler) put(ctx context.Context, m *corev1.ConfigMap) error {
 	case err != nil:
 		return fmt.Errorf("read the ConfigMap %s/%s: %w", m.Namespace, m.Name, err)
 	case is.Labels[v1alpha1.LabelExtension] != extension || is.Annotations[extensionrelease.AnnotationHelmRelease] != "":
-		return waitsFor(chartAgain, v1alpha1.ConditionPreviewed, "NameTaken", "there is a ConfigMap %s/%s, and it is not this extension's, "+
-			"or of its chart: it has not the label %s=%s, or has the annotation %s", m.Namespace, m.Name, v1alpha1.LabelExtension, extension,
-			extensionrelease.AnnotationHelmRelease)
+		return &nameTakenError{m.Namespace, m.Name, extension}
 	}
 	m.ResourceVersion = is.ResourceVersion // and so is the one that was looked at
 	return r.Client.Update(ctx, m)

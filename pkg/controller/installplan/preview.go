@@ -63,7 +63,8 @@ func (r *Reconciler) preview(ctx context.Context, w *writer) (reconcile.Result, 
 		return reconcile.Result{}, err
 	}
 	sum := sha256.Sum256([]byte(plan.Annotations[v1alpha1.AnnotationPreview]))
-	done := hex.EncodeToString(sum[:4]) + "-" + want.id()
+	// What is approved is a part of a preview, also where it changes nothing of what is asked for.
+	done := hex.EncodeToString(sum[:4]) + "-" + hashed(want.attempt(), plan.Annotations[v1alpha1.AnnotationApprovedValues])
 	if plan.Annotations[v1alpha1.AnnotationPreviewed] == done {
 		return reconcile.Result{}, nil
 	}
@@ -229,7 +230,11 @@ func (r *Reconciler) writePreview(ctx context.Context, plan *v1alpha1.InstallPla
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: previewNamespace, Name: previewName(plan),
 		Labels: map[string]string{v1alpha1.LabelExtension: plan.Name}, OwnerReferences: []metav1.OwnerReference{owner}},
 		Data: map[string]string{keyPreview: helm.Clip(string(text), maxPreview)}}
-	return r.put(ctx, m)
+	err = r.put(ctx, m)
+	if taken := (*nameTakenError)(nil); errors.As(err, &taken) {
+		err = waitsFor(chartAgain, v1alpha1.ConditionPreviewed, "NameTaken", "%v", taken)
+	}
+	return err
 }
 
 // endPreview takes back what was said of a preview.

@@ -20,7 +20,7 @@ func (r records) kept() extensionrelease.Records {
 	return extensionrelease.Records{Client: r.Client, Live: r.Live, Mapper: r.Mapper}
 }
 
-// recordName names the note of the release of a plan; the agent in the hub's own cluster has its own.
+// name names the note of the release of a plan; the agent in the hub's own cluster has its own.
 func (r records) name(plan *v1alpha1.InstallPlan) string {
 	if r.onHub {
 		return "extension-agent-" + string(plan.UID)
@@ -108,12 +108,13 @@ func (r records) removeLeft(ctx context.Context, want *wanted, o *operation, res
 	return err == nil
 }
 
-// ended notes what an operation has left, if one of the records is its own: the newest one may be somebody else's word still.
+// ended notes what an operation has left, if one of the records is its own: the newest one may be somebody else's word still. A rollback
+// removes what its own attempt has made, and nothing of one before: what was noted stays so until an operation succeeds.
 func (r records) ended(ctx context.Context, want *wanted, o *operation, result *helm.Result, failed error) error {
 	if ctx.Err() != nil || result == nil || !result.Release.IsAfter(o.rendered.Release) {
 		return nil //nolint:nilerr // what failed is told by who calls
 	}
-	return r.kept().End(ctx, r.name(want.plan), o.note, result, o.believed, failed == nil && o.tidied || result.RolledBack)
+	return r.kept().End(ctx, r.name(want.plan), o.note, result, o.believed, failed == nil && o.tidied)
 }
 
 // left returns what was noted of a release and its newest record does not have: what attempts made that failed, of which Helm has no record

@@ -233,6 +233,10 @@ func TestAPlanThatCanNotBeDoneIsRefused(t *testing.T) { // X20, X22
 		"overrides[member]": func(p *v1alpha1.InstallPlan) {
 			p.Spec.ClusterScheduling = &v1alpha1.ClusterScheduling{Overrides: map[string]string{"member": "- 1"}}
 		},
+		"clusterSelector can't be read": func(p *v1alpha1.InstallPlan) {
+			p.Spec.ClusterScheduling = &v1alpha1.ClusterScheduling{Placement: &v1alpha1.Placement{
+				ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"zone": "no value"}}}}
+		},
 	} {
 		p := good()
 		change(p)
@@ -406,9 +410,15 @@ func TestX18ASecretWithValuesIsApprovedByName(t *testing.T) {
 			t.Errorf("%s: %v", what, after)
 		}
 	}
-	_, approved := written(t, h, "ann", before, with(before, v1alpha1.AnnotationApprove, "yes"))
+	said, approved := written(t, h, "ann", before, with(before, v1alpha1.AnnotationApprove, "yes"))
 	if approved == nil || len(approved.Annotations[v1alpha1.AnnotationApprovedValues]) != 64 {
 		t.Fatalf("by name: %v", approved)
+	}
+	if len(said.Warnings) != 1 || !strings.Contains(said.Warnings[0], "the Secret extension-shop/mine as of its resourceVersion 1") {
+		t.Errorf("who approves is told %q", said.Warnings)
+	}
+	if said, _ = written(t, h, "ann", approved, with(approved, v1alpha1.AnnotationApprove, "yes")); len(said.Warnings) > 0 {
+		t.Errorf("who approves it once more is told %q", said.Warnings)
 	}
 	if err := w.client.Create(t.Context(), secret("other")); err != nil {
 		t.Fatal(err)

@@ -321,7 +321,12 @@ func (w *world) Run(ctx context.Context, r helm.Request, event func(helm.Event))
 	if len(w.fails) > 0 {
 		err := w.fails[0]
 		w.fails = w.fails[1:]
-		return &helm.Result{RolledBack: w.rollsBack}, err
+		result := &helm.Result{RolledBack: w.rollsBack}
+		if before := w.records[r.Name]; w.rollsBack && before != nil { // after the revision that failed, the former one again
+			w.records[r.Name] = deployed(r.Name, before.Revision+2)
+			result.Release, result.Objects = w.records[r.Name], w.objects
+		}
+		return result, err
 	}
 	result := &helm.Result{Kept: w.kept, Changes: w.changes, Unchanged: w.unchanged}
 	if r.Operation == helm.Apply {
