@@ -304,12 +304,11 @@ func (d *Directives) Apply(t Target) (Target, error) {
 	if len(t.Path) > maxPath || len(t.Query) > maxQuery {
 		return t, &errTarget{t.Path}
 	}
-	fits, alsoFits := true, true
 	for _, r := range d.rewrites {
 		if !r.matches(t.Path) {
 			continue
 		}
-		next := t
+		next, fits, alsoFits := t, true, true
 		if r.path != nil {
 			next.Path, fits = expand(*r.path, maxPath, placeholderPath, t.Path, placeholderURIPath, t.Path)
 		}
