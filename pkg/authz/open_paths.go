@@ -125,21 +125,3 @@ func (p Path) allows(verb string) bool {
 func isAuthenticated(u user.Info) bool {
 	return u != nil && u.GetName() != "" && u.GetName() != user.Anonymous && slices.Contains(u.GetGroups(), user.AllAuthenticated)
 }
-
-// AlwaysAllow allows everything to all users who are logged in: it is the mode of that name. kube-apiserver still decides by the caller's
-// own rights there.
-func AlwaysAllow() Authorizer {
-	return Func(func(_ context.Context, u user.Info, _ *request.Info) (Decision, error) {
-		if !isAuthenticated(u) {
-			return Decision{Reason: "log in first"}, nil
-		}
-		return Allow("the authorization mode is AlwaysAllow", ""), nil
-	})
-}
-
-// AlwaysDeny denies everything to everyone: it is the mode of that name.
-func AlwaysDeny() Authorizer {
-	return Func(func(context.Context, user.Info, *request.Info) (Decision, error) {
-		return Deny("the authorization mode is AlwaysDeny"), nil
-	})
-}

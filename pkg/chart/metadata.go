@@ -41,9 +41,6 @@ type Dependency struct {
 // annotationHookImage begins the annotations of a chart that name images to be run before and after an operation.
 const annotationHookImage = "executor-hook-image.kubesphere.io"
 
-// maxNamed bounds the entries of an index that LeftOut names, and maxReason what it says of each.
-const maxNamed, maxReason = 10, 300
-
 // HookImages returns the images that a chart wants to run before and after an operation, in order.
 func (m *Metadata) HookImages() (out []string) {
 	for key, image := range m.Annotations {
@@ -79,29 +76,4 @@ func (a *Archive) document(name string, into any) error {
 		return fmt.Errorf("%s can't be read: %.300s", name, oneLine(err.Error()))
 	}
 	return nil
-}
-
-// oneLine returns a text without line breaks, for conditions and logs.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-// Clip returns a text of a chart or an index as one line of UTF-8 with at most about most bytes: what they make this server say is bounded.
-func Clip(s string, most int) string {
-	s = oneLine(strings.ToValidUTF8(s, "?"))
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "..."
-	}
-	return s
-}
-
-// LeftOut returns a text that says which entries of an index are left out, and why.
-func LeftOut(bad []string) string {
-	out := fmt.Sprintf("%d entries are left out", len(bad))
-	for i, b := range bad[:min(len(bad), maxNamed)] {
-		separator := "; "
-		if i == 0 {
-			separator = ": "
-		}
-		out += separator + Clip(b, maxReason)
-	}
-	return out
 }

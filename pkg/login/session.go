@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -282,4 +283,22 @@ func (s *Session) Logout(ctx context.Context, local bool) error {
 		}
 	}
 	return s.cache.remove()
+}
+
+// revoke ends the session of a token (RFC 7009). The access token is sent only if there is no refresh token: either ends both.
+func (s *Session) revoke(ctx context.Context, p *provider, refresh, access string) error {
+	if p.Revocation == "" {
+		return errors.New("the server has no endpoint for it")
+	}
+	form := url.Values{"client_id": {s.Client}, "token": {refresh}, "token_type_hint": {"refresh_token"}}
+	if refresh == "" {
+		form.Set("token", access)
+		form.Set("token_type_hint", "access_token")
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.Revocation, strings.NewReader(form.Encode()))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return call(s.http, req, nil)
 }

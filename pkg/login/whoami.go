@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
-	"strings"
 )
 
 // Person is the user who is logged in, as the server describes them (OpenID Connect Core 1.0, 5.1).
@@ -58,22 +56,4 @@ func (s *Session) ask(ctx context.Context, access string) (*Person, error) {
 		who.Groups[i] = plain(g) // they are shown on terminals
 	}
 	return &who, nil
-}
-
-// revoke ends the session of a token (RFC 7009). The access token is sent only if there is no refresh token: either ends both.
-func (s *Session) revoke(ctx context.Context, p *provider, refresh, access string) error {
-	if p.Revocation == "" {
-		return errors.New("the server has no endpoint for it")
-	}
-	form := url.Values{"client_id": {s.Client}, "token": {refresh}, "token_type_hint": {"refresh_token"}}
-	if refresh == "" {
-		form.Set("token", access)
-		form.Set("token_type_hint", "access_token")
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.Revocation, strings.NewReader(form.Encode()))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	return call(s.http, req, nil)
 }

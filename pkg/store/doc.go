@@ -9,12 +9,12 @@
 //	     | one frame
 //	index.Decoder                                   index/decoder.go, index/record.go  cuts what is not cached, reads metadata and fields
 //	     | a Record and a Ref
-//	cache: one goroutine for the kind               cache.go
+//	cache: one goroutine for the kind               kind_cache.go
 //	     |----> sinks: Set, Delete, in order        object_sink.go    roles, bindings, users, sessions: see Store.Feed
 //	index.Collection: the writer's side             index/collection.go
 //	     | published with what arrived together, and 3 ms after a change at the latest
 //	index.Snapshot, read by queries                 index/snapshot.go
-//	Watch: wakes at the next snapshot               watch.go
+//	Watch: wakes at the next snapshot               snapshot_watch.go
 //
 // Package index has the data structures and what always holds of them, package feed how kube-apiserver is read. This package
 // decides which kinds are cached, for how long, and what is done when something fails.

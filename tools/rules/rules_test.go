@@ -141,6 +141,52 @@ func TestEveryTestThatIsNamedExists(t *testing.T) {
 	}
 }
 
+// What the documentation of a package and of the tree says is in a file is found there: a page's links from where the page is, and the files
+// that a doc.go names from its folder or from the tree's.
+func TestEveryFileThatIsNamedExists(t *testing.T) {
+	const root = "../.."
+	word, link := regexp.MustCompile(`[\w./-]*\w\.go\b`), regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)]*)?\)`)
+	path := regexp.MustCompile("`((?:pkg|cmd|tools|hack|config)/[\\w/.-]+\\.(?:go|sh|yaml|json|md))`")
+	named := 0
+	check := func(where, name string, from ...string) {
+		named++
+		for _, folder := range from {
+			if _, err := os.Stat(filepath.Join(folder, name)); err == nil {
+				return
+			}
+		}
+		t.Errorf("%s names %s, which is not there", where, name)
+	}
+	err := filepath.WalkDir(root, func(name string, entry os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && name != root && strings.HasPrefix(entry.Name(), "."), entry.Name() == "bin" || entry.Name() == "testdata":
+			return filepath.SkipDir
+		case entry.Name() != "doc.go" && filepath.Ext(name) != ".md":
+			return nil
+		}
+		raw, err := os.ReadFile(name)
+		folder := filepath.Dir(name)
+		if entry.Name() == "doc.go" {
+			for _, file := range word.FindAllString(string(raw), -1) {
+				check(name, file, folder, filepath.Join(root, "pkg"), root)
+			}
+			return err
+		}
+		for _, m := range link.FindAllStringSubmatch(string(raw), -1) {
+			check(name, m[1], folder)
+		}
+		for _, m := range path.FindAllStringSubmatch(string(raw), -1) {
+			check(name, m[1], root)
+		}
+		return err
+	})
+	if err != nil || named < 500 {
+		t.Errorf("%v, %d files are named", err, named)
+	}
+}
+
 // A comment that names a rule leads to a row of a table.
 func TestEveryRuleThatIsNamedHasARow(t *testing.T) {
 	const root = "../.."

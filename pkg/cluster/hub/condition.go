@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
@@ -180,3 +181,24 @@ func setConfigz(s *clusterv1alpha1.ClusterStatus, about *cluster.About) bool {
 
 // mostParts bounds the parts that are taken over from a member, which is not trusted.
 const mostParts = 64
+
+// set sets a condition, and reports whether that changed anything.
+func (h *Hub) set(c *clusterv1alpha1.Cluster, of clusterv1alpha1.ClusterConditionType, to corev1.ConditionStatus,
+	reason, message string) bool {
+	now := metav1.Time{Time: h.Now().UTC().Truncate(time.Second)}
+	next := clusterv1alpha1.ClusterCondition{Type: of, Status: to, LastUpdateTime: now, LastTransitionTime: now,
+		Reason: reason, Message: message}
+	old := c.Status.Condition(of)
+	if old == nil {
+		c.Status.Conditions = append(c.Status.Conditions, next)
+		return true
+	}
+	if old.Status == to && old.Reason == reason && old.Message == message {
+		return false
+	}
+	if old.Status == to {
+		next.LastTransitionTime = old.LastTransitionTime
+	}
+	*old = next
+	return true
+}

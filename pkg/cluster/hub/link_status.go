@@ -170,3 +170,6 @@ func (h *Hub) initialize(c *clusterv1alpha1.Cluster) bool {
 	return h.set(c, clusterv1alpha1.ClusterInitialized, corev1.ConditionTrue, "Known",
 		"The cluster can join: by what its agent/deployment answers where it dials this server, else this server invites it.")
 }
+
+// clip bounds a text that a member sends.
+func clip(s string) string { return status.Clip(s, 64) }

@@ -13,9 +13,12 @@ import (
 	sigsjson "sigs.k8s.io/json"
 
 	"kapis.dev/ks-apiserver/pkg/api/gateway/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/gateway"
+	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/stream"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -306,4 +309,19 @@ func (h *V1alpha1) upgrade(r *restful.Request) (any, error) {
 	return nil, status.Errorf(http.StatusNotImplemented, "a gateway of KubeSphere 3 is in the namespace %s, and a Service can't be moved: an"+
 		" administrator deletes its Deployment and its Service %s there, and then the gateway of the project is created with POST",
 		gateway.LegacyNamespace, gateway.Name(namespace))
+}
+
+// all answers with a page of the Gateways that the caller may list.
+func (h *V1alpha1) all(r *restful.Request) (any, error) {
+	ctx := r.Request.Context()
+	q, err := query.Parse(r.Request.URL.Query())
+	if err != nil {
+		return nil, err
+	}
+	k, err := h.Resources.Catalog().Resolve(ctx, gatewaysResource)
+	if err != nil {
+		return nil, err
+	}
+	return h.Resources.Answer(r.Request, &resource.Listing{Kind: k, Query: q, Streams: h.Streams, AsCaller: h.AsCaller, Form: resource.Items,
+		Scope: plan.Scope{PartialList: authz.DecisionFrom(ctx).PartialList()}})
 }

@@ -1,22 +1,10 @@
 package client
 
 import (
-	"cmp"
 	"net/url"
 	"slices"
 	"strings"
 )
-
-// All returns the registered clients, ordered by name. They are shared and must not be changed.
-func (r *Registry) All() []*Client {
-	t := r.table.Load()
-	out := make([]*Client, 0, len(t.clients))
-	for _, cl := range t.clients {
-		out = append(out, cl)
-	}
-	slices.SortFunc(out, func(a, b *Client) int { return cmp.Compare(a.Name, b.Name) })
-	return out
-}
 
 // Console returns the client_id and the redirect URI of the platform's console for logins at a provider; "" if there is none. The
 // console is the trusted client with a redirect URI that ends in /redirect/{provider}.

@@ -213,3 +213,14 @@ func (r *Registry) rebuild() {
 	t.complete()
 	r.table.Store(t)
 }
+
+// All returns the registered clients, ordered by name. They are shared and must not be changed.
+func (r *Registry) All() []*Client {
+	t := r.table.Load()
+	out := make([]*Client, 0, len(t.clients))
+	for _, cl := range t.clients {
+		out = append(out, cl)
+	}
+	slices.SortFunc(out, func(a, b *Client) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}

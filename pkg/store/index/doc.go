@@ -2,7 +2,7 @@
 //
 //	Decoder      decoder.go, record.go      JSON -> Record and Ref
 //	Collection   collection.go, bulk_load.go   the writer's side, under one lock
-//	     |    table    id -> Record         table.go     chunks of 128, copied before they change
+//	     |    table    id -> Record         record_table.go     chunks of 128, copied before they change
 //	     |    trees    (Term, order) -> Ref tree_range.go      by creation, by name, by a time of the kind
 //	     |    history  position -> Change   history.go   the last changes
 //	Snapshot     snapshot.go                after one atomic pointer

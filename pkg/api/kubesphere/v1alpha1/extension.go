@@ -130,3 +130,10 @@ type ExtensionList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []Extension `json:"items"`
 }
+
+// InstallerGroupPrefix begins the group, kapis:extension:<name>, that the releases of an extension are applied in. Only
+// ks-controller-manager asserts it; the groups that ks-apiserver asserts have the scope of a role in the place of "extension".
+const InstallerGroupPrefix = "kapis:extension:"
+
+// ExtensionNamespace returns the namespace that an extension has for itself, where its chart names no other one.
+func ExtensionNamespace(extension string) string { return "extension-" + extension }

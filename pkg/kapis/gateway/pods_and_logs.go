@@ -33,21 +33,6 @@ const (
 
 var podsResource = corev1.SchemeGroupVersion.WithResource("pods")
 
-// all answers with a page of the Gateways that the caller may list.
-func (h *V1alpha1) all(r *restful.Request) (any, error) {
-	ctx := r.Request.Context()
-	q, err := query.Parse(r.Request.URL.Query())
-	if err != nil {
-		return nil, err
-	}
-	k, err := h.Resources.Catalog().Resolve(ctx, gatewaysResource)
-	if err != nil {
-		return nil, err
-	}
-	return h.Resources.Answer(r.Request, &resource.Listing{Kind: k, Query: q, Streams: h.Streams, AsCaller: h.AsCaller, Form: resource.Items,
-		Scope: plan.Scope{PartialList: authz.DecisionFrom(ctx).PartialList()}})
-}
-
 // ofRequest returns an error unless the path names the Gateway that its project has.
 func (h *V1alpha1) ofRequest(r *restful.Request) error {
 	namespace, name := r.PathParameter("namespace"), r.PathParameter("gateway")

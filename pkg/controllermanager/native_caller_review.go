@@ -12,7 +12,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"kapis.dev/ks-apiserver/pkg/admission"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
 )
@@ -23,24 +22,8 @@ type native struct {
 	client client.Client
 }
 
-// administrators reads the platform's administrators without the cache: of two deletions in a row, the second has to see the first.
-type administrators struct{ live client.Reader }
-
 // noVerb is a verb that no rule names. Only a subject with all verbs has it.
 const noVerb = "kapis.dev-any"
-
-func (a administrators) active(ctx context.Context, binding, name string) (bool, error) {
-	b, u := &iamv1beta1.GlobalRoleBinding{}, &iamv1beta1.User{}
-	b.Name, u.Name = binding, name
-	for _, o := range []client.Object{b, u} {
-		if err := a.live.Get(ctx, client.ObjectKeyFromObject(o), o); apierrors.IsNotFound(err) {
-			return false, nil
-		} else if err != nil {
-			return false, fmt.Errorf("read %q: %w", o.GetName(), err)
-		}
-	}
-	return admission.Administers(b, u), nil
-}
 
 // may reports whether a user may do everything in the cluster, or has a rule with the verb by its name. All verbs on these resources give
 // no right to escalate, since roles for editors of roles, and their mirrors, have them; they give the right to delete. Users have rights
