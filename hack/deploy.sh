@@ -17,12 +17,13 @@ trap 'rm -rf "$work"' EXIT
 cd "$root"
 kustomization=$OVERLAY
 if [[ -n $IMAGE_REGISTRY ]]; then
+  resource=$OVERLAY
   if [[ -d $OVERLAY ]]; then
     # kustomize takes no absolute path of a folder.
-    OVERLAY=$(sed 's|/[^/]*|../|g' <<<"$work")$(cd "$OVERLAY" && pwd -P | sed 's|^/||')
+    resource=$(sed 's|/[^/]*|../|g' <<<"$work")$(cd "$OVERLAY" && pwd -P | sed 's|^/||')
   fi
   {
-    echo "resources: [\"$OVERLAY\"]"
+    echo "resources: [\"$resource\"]"
     echo "images:"
     for program in ks-apiserver ks-controller-manager; do
       echo "- {name: $program, newName: \"$IMAGE_REGISTRY/$program\", newTag: \"$IMAGE_TAG\"}"
