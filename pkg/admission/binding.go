@@ -11,9 +11,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
-// systemPrefix begins the names of users and groups that Kubernetes itself gives.
-const systemPrefix = "system:"
-
 // binding checks a binding by the rights that the role gives to its new subjects.
 func (q *escalationCheck) binding(scope request.Scope) error {
 	if scope == request.Global && q.updates() {
@@ -56,14 +53,4 @@ func (q *escalationCheck) binding(scope request.Scope) error {
 		}
 	}
 	return q.mayGive(at, role, system)
-}
-
-// serviceAccount checks the role of its namespace that an annotation names.
-func (q *escalationCheck) serviceAccount() error {
-	role := q.now.Metadata.Annotations[iamv1beta1.AnnotationRole]
-	if role == "" || role == q.old.Metadata.Annotations[iamv1beta1.AnnotationRole] {
-		return nil
-	}
-	at := authz.BindingScope{Scope: request.Namespace, Namespace: q.Namespace}
-	return q.mayGive(at, authz.RoleRef{Scope: request.Namespace, Namespace: q.Namespace, Name: role}, false)
 }

@@ -123,3 +123,6 @@ func (q *escalationCheck) mayBindGroup(group, why string) error {
 	}
 	return q.refuse(fmt.Sprintf("putting users in the group %.100q needs the verb bind on groups: %s", group, why))
 }
+
+// systemPrefix begins the names of users and groups that Kubernetes itself gives.
+const systemPrefix = "system:"

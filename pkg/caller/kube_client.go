@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -171,4 +172,12 @@ func (c Client) permit(r *http.Request, implied bool) (*http.Request, error) {
 
 func (o Order) failure(err error) error {
 	return fmt.Errorf("%s %s as the caller: %w", o.Method, o.Path, err)
+}
+
+// DryRun returns the parameters of a dry run of the write that has these.
+func DryRun(query url.Values) url.Values {
+	out := url.Values{}
+	maps.Copy(out, query)
+	out.Set("dryRun", metav1.DryRunAll) // last: it overrides the caller's value
+	return out
 }

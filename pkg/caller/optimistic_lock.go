@@ -3,8 +3,6 @@ package caller
 import (
 	"context"
 	"errors"
-	"maps"
-	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,12 +76,4 @@ func Remove[O Live, A any](ctx context.Context, seen Seen, options metav1.Delete
 		bound.Preconditions = &metav1.Preconditions{UID: ptr.To(now.GetUID()), ResourceVersion: ptr.To(now.GetResourceVersion())}
 		return drop(ctx, now, bound)
 	})
-}
-
-// DryRun returns the parameters of a dry run of the write that has these.
-func DryRun(query url.Values) url.Values {
-	out := url.Values{}
-	maps.Copy(out, query)
-	out.Set("dryRun", metav1.DryRunAll) // last: it overrides the caller's value
-	return out
 }

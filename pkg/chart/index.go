@@ -385,3 +385,19 @@ func readFlow(raw []byte) (*Index, error) {
 func newLines(raw []byte) *bufio.Reader { return bufio.NewReaderSize(bytes.NewReader(raw), 64<<10) }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// maxNamed bounds the entries of an index that LeftOut names, and maxReason what it says of each.
+const maxNamed, maxReason = 10, 300
+
+// LeftOut returns a text that says which entries of an index are left out, and why.
+func LeftOut(bad []string) string {
+	out := fmt.Sprintf("%d entries are left out", len(bad))
+	for i, b := range bad[:min(len(bad), maxNamed)] {
+		separator := "; "
+		if i == 0 {
+			separator = ": "
+		}
+		out += separator + Clip(b, maxReason)
+	}
+	return out
+}

@@ -336,3 +336,12 @@ func (m *Members) UIDs() []string {
 	defer m.mu.RUnlock()
 	return slices.Sorted(maps.Keys(m.byUID))
 }
+
+// trouble returns why no request is to be sent to a cluster, "" for none. A degraded one serves what it can: its lists come from memory.
+func trouble(c *clusterv1alpha1.Cluster) string {
+	ready := c.Status.Condition(clusterv1alpha1.ClusterReady)
+	if ready != nil && ready.Reason == ReasonDegraded && c.Spec.Enable && c.DeletionTimestamp.IsZero() {
+		return ""
+	}
+	return c.WhyNotReady()
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,4 +65,13 @@ func (n *native) ask(ctx context.Context, u user.Info, what authorizationv1.Reso
 		return false, fmt.Errorf("review access: %w", err)
 	}
 	return review.Status.Allowed, nil
+}
+
+// mayAs reports whether the writer of an object may do something by the rights at kube-apiserver.
+func (n *native) mayAs(ctx context.Context, u authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error) {
+	extra := make(map[string][]string, len(u.Extra))
+	for k, v := range u.Extra {
+		extra[k] = v
+	}
+	return n.ask(ctx, &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: u.Groups, Extra: extra}, what)
 }

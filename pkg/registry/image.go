@@ -107,10 +107,3 @@ func like(m v1.Descriptor) int {
 	}
 	return 0
 }
-
-// Bounds of a list of tags.
-const (
-	tagsPerPage = 1000
-	maxPages    = 20
-	maxTags     = 20_000
-)

@@ -67,3 +67,10 @@ func (t *Tags) list(ctx context.Context, s *session) error {
 	t.More = true
 	return nil
 }
+
+// Bounds of a list of tags.
+const (
+	tagsPerPage = 1000
+	maxPages    = 20
+	maxTags     = 20_000
+)

@@ -8,6 +8,12 @@ import (
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
+const (
+	// maxPath and maxName bound a path and each of its elements, in bytes (Linux: PATH_MAX, NAME_MAX).
+	maxPath = 4095
+	maxName = 255
+)
+
 // CheckPath refuses a path in a container that is not absolute, or that tar may read as something else than what is authorized and audited.
 func CheckPath(p string) error {
 	if !strings.HasPrefix(p, "/") || len(p) > maxPath {

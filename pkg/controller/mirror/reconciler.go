@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -149,4 +151,10 @@ func (r *Reconciler) wanted(ctx context.Context, role client.Object, source stri
 	}
 	owner := metav1.OwnerReference{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Name: role.GetName(), UID: role.GetUID()}
 	return objects(g, source, owner), nil
+}
+
+// ignored reports rules that give nothing, by an event of the object that has them and in the log: roles and templates have no conditions.
+func (r *Reconciler) ignored(o client.Object, wrong error) {
+	klog.ErrorS(wrong, "Rules are ignored until they are mended", "object", klog.KObj(o), "for", r.Kind.Name)
+	r.Writer.Events.Eventf(o, nil, corev1.EventTypeWarning, "RulesIgnored", "Mirror", "%v", wrong)
 }

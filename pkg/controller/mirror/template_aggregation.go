@@ -53,9 +53,3 @@ func (r *Reconciler) aggregate(ctx context.Context, role client.Object) error {
 	}
 	return nil
 }
-
-// ignored reports rules that give nothing, by an event of the object that has them and in the log: roles and templates have no conditions.
-func (r *Reconciler) ignored(o client.Object, wrong error) {
-	klog.ErrorS(wrong, "Rules are ignored until they are mended", "object", klog.KObj(o), "for", r.Kind.Name)
-	r.Writer.Events.Eventf(o, nil, corev1.EventTypeWarning, "RulesIgnored", "Mirror", "%v", wrong)
-}

@@ -1,7 +1,6 @@
 package permission
 
 import (
-	"fmt"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -21,18 +20,4 @@ func Words(rules []rbacv1.PolicyRule) []string {
 		out = append(out, text)
 	}
 	return out
-}
-
-// Listed names the first of some things.
-func Listed[T any](of []T) string {
-	const most = 8
-	var out []string
-	for i, one := range of {
-		if i == most {
-			out = append(out, fmt.Sprintf("and %d more", len(of)-most))
-			break
-		}
-		out = append(out, fmt.Sprint(one))
-	}
-	return strings.Join(out, "; ")
 }

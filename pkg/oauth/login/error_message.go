@@ -8,6 +8,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/oauth/page"
+	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
 )
 
 // ErrNotFresh says that a provider did not prove that the user has just authenticated.
@@ -39,4 +40,12 @@ func Fault(err error, provider string) (code int, say page.Message, ok bool) {
 		return http.StatusServiceUnavailable, page.Say("error.later"), true
 	}
 	return 0, nil, false
+}
+
+// Offered returns an error for what this server does not offer.
+func Offered(is bool) error {
+	if !is {
+		return protocol.Problem(http.StatusNotFound, page.Say("error.missing"), nil)
+	}
+	return nil
 }

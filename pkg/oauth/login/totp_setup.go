@@ -14,14 +14,6 @@ import (
 	"kapis.dev/ks-apiserver/pkg/oauth/protocol"
 )
 
-// Offered returns an error for what this server does not offer.
-func Offered(is bool) error {
-	if !is {
-		return protocol.Problem(http.StatusNotFound, page.Say("error.missing"), nil)
-	}
-	return nil
-}
-
 // TOTPSetup is the page with the secret of a new authenticator app, which asks for its first code.
 type TOTPSetup struct {
 	Book  *page.Book

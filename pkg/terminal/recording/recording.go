@@ -399,3 +399,15 @@ func signal(c chan struct{}) {
 	default:
 	}
 }
+
+// title returns that of a cast.
+func title(s terminal.Subject) string {
+	where := s.Namespace + "/" + s.Pod
+	if s.Container != "" {
+		where += "/" + s.Container
+	}
+	if s.Node != "" {
+		where = "node " + s.Node
+	}
+	return s.User + " @ " + where
+}

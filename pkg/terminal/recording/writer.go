@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
-
-	"kapis.dev/ks-apiserver/pkg/terminal"
 )
 
 // writer writes a recording. One goroutine has it.
@@ -183,16 +181,4 @@ func (rec *recording) wrote(events []byte, err error) {
 		}
 	}
 	signal(rec.room)
-}
-
-// title returns that of a cast.
-func title(s terminal.Subject) string {
-	where := s.Namespace + "/" + s.Pod
-	if s.Container != "" {
-		where += "/" + s.Container
-	}
-	if s.Node != "" {
-		where = "node " + s.Node
-	}
-	return s.User + " @ " + where
 }

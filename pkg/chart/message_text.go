@@ -1,12 +1,8 @@
 package chart
 
 import (
-	"fmt"
 	"strings"
 )
-
-// maxNamed bounds the entries of an index that LeftOut names, and maxReason what it says of each.
-const maxNamed, maxReason = 10, 300
 
 // oneLine returns a text without line breaks, for conditions and logs.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
@@ -18,17 +14,4 @@ func Clip(s string, most int) string {
 		s = strings.ToValidUTF8(s[:most], "") + "..."
 	}
 	return s
-}
-
-// LeftOut returns a text that says which entries of an index are left out, and why.
-func LeftOut(bad []string) string {
-	out := fmt.Sprintf("%d entries are left out", len(bad))
-	for i, b := range bad[:min(len(bad), maxNamed)] {
-		separator := "; "
-		if i == 0 {
-			separator = ": "
-		}
-		out += separator + Clip(b, maxReason)
-	}
-	return out
 }

@@ -3,21 +3,10 @@ package cluster
 import (
 	"context"
 	"slices"
-
-	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 )
 
 // ReasonDegraded is the reason of the condition Ready of a member that is linked, and does not serve all that it should.
 const ReasonDegraded = "Degraded"
-
-// trouble returns why no request is to be sent to a cluster, "" for none. A degraded one serves what it can: its lists come from memory.
-func trouble(c *clusterv1alpha1.Cluster) string {
-	ready := c.Status.Condition(clusterv1alpha1.ClusterReady)
-	if ready != nil && ready.Reason == ReasonDegraded && c.Spec.Enable && c.DeletionTimestamp.IsZero() {
-		return ""
-	}
-	return c.WhyNotReady()
-}
 
 // SetDegradedWhile says what a member that is linked does not serve, "" for nothing, for who follows the member until ctx ends: later it
 // says nothing, since it knows nothing of the links that the member has then.
