@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
 
 	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
@@ -48,6 +49,12 @@ func define(raw []byte, source string) *definition {
 	err := Decode(raw, &w)
 	if err != nil {
 		err = errors.New(strings.TrimPrefix(err.Error(), "read the provider's settings: "))
+		if w.Name == "" { // a key that is there twice hides all of them
+			var loose wire
+			if yaml.Unmarshal(raw, &loose) == nil {
+				w.Name, w.Disabled = loose.Name, loose.Disabled
+			}
+		}
 	}
 	def := &definition{source: source, reach: &reach{}, entry: &Entry{
 		Name: w.Name, Type: w.Type, DisplayName: w.DisplayName, Mapping: w.mapping(), Hidden: w.Hidden, Disabled: w.Disabled, Fault: err,

@@ -35,6 +35,9 @@ func (d *Directory) set(s *corev1.Secret) {
 	next.created = s.CreationTimestamp.Time
 	d.mu.Lock()
 	old := d.found[s.Name]
+	if e := next.entry; e.Name == "" && old != nil { // a mistake ends no session of its users, and gives its name to no other
+		e.Name, e.Disabled = old.entry.Name, old.entry.Disabled
+	}
 	d.open(next, old)
 	d.found[s.Name] = next
 	d.mu.Unlock()

@@ -202,6 +202,15 @@ func TestEnabled(t *testing.T) {
 			t.Errorf("%q: want %v", name, want)
 		}
 	}
+	for name, text := range map[string]string{"AKeyTwice": right + "mappingMethod: auto\n", "NoYAML": "{{{", "NoName": "type: double\n"} { // S12
+		d.set(secret("a", 1, text))
+		d.set(secret("d", 0, right))
+		if !d.Enabled("corp") || d.Entry("corp").Fault == nil {
+			t.Errorf("%s: a mistake ends the sessions of its users, or gives the name to another Secret", name)
+		}
+		d.remove("d")
+	}
+	d.set(secret("a", 1, right))
 	var none *Directory
 	if none.Enabled("x") || none.Entry("x") != nil || none.Entries() != nil || none.Status("x") != nil || !none.Synced() || none.Problems() != nil ||
 		none.Proxies() != nil {

@@ -58,6 +58,9 @@ func read(raw []byte) (*corev1.Secret, *settings, error) {
 	if len(text) == 0 || len(text) > maxFile {
 		return s, nil, fmt.Errorf("%s has %d bytes; 1 to %d are expected", file, len(text), maxFile)
 	}
+	if _, err := yaml.YAMLToJSONStrict(text); err != nil { // ks-apiserver reads it so
+		return s, nil, fmt.Errorf("%s is not YAML, or has a key twice", file)
+	}
 	out := &settings{}
 	if err := yaml.Unmarshal(text, out); err != nil {
 		return s, nil, fmt.Errorf("%s is not YAML whose keys have values of their types", file)

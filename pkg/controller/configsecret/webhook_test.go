@@ -102,6 +102,8 @@ func TestAMistakeInAConfigurationIsToldAtOnce(t *testing.T) {
 		"AShortRest":            {secret("s", oauthClient, "name: a\nsecret: canary\naccessTokenInactivityTimeoutSeconds: -1"), 422},
 		"AnUnknownGrantMethod":  {secret("s", oauthClient, "name: a\nsecret: canary\ngrantMethod: canary"), 422},
 		"NoYAML":                {secret("s", oauthClient, "{canary"), 422},
+		"AKeyTwice":             {secret("s", oauthClient, "name: a\nsecret: canary\nname: a"), 422},
+		"AProvidersKeyTwice":    {secret("s", identityProvider, "name: a\nhidden: true\nhidden: true"), 422},
 		"TooLong":               {secret("s", oauthClient, "name: a #"+strings.Repeat("x", maxFile)), 422},
 		"AnotherType":           {secret("s", "other", "{"), 200},
 	} {

@@ -82,7 +82,10 @@ func parseClient(b []byte) (*Client, error) {
 	if err := yaml.UnmarshalStrict(b, &c); err != nil {
 		return nil, fmt.Errorf("configuration.yaml: %w", clientProblem(b))
 	}
-	return &c, c.check()
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return &c, nil
 }
 
 // clientProblem describes what is wrong with a file. The parser's own error may quote the secret.

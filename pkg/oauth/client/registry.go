@@ -48,12 +48,16 @@ type secretObject struct {
 	secret  string
 	client  *Client
 	err     error
+	// before is the last client of the Secret, where this one can't be read: how long its sessions live is not to change by a mistake.
+	before *Client
 }
 
 // table has the clients at one time. It is replaced as a whole.
 type table struct {
 	clients  map[string]*Client
 	problems []string
+	// broken are the clients whose Secret can't be read any more, as they were: no newer Secret gets their names.
+	broken map[string]*Client
 	// letters are the clients by UserCodePrefix; nil if two have the same.
 	letters map[string]*Client
 	// origins are those of the pages of public clients, which call some endpoints from the browser.
@@ -127,7 +131,8 @@ func (r *Registry) AllowsOrigin(origin string) bool { return r.table.Load().orig
 
 // Lifetime returns how long the sessions and tokens of a client live.
 func (r *Registry) Lifetime(name string) session.Lifetime {
-	if cl := r.Client(name); cl != nil {
+	t := r.table.Load()
+	if cl := cmp.Or(t.clients[name], t.broken[name]); cl != nil {
 		return cl.lifetime(r.lifetime)
 	}
 	return r.lifetime
@@ -157,6 +162,9 @@ func (r *Registry) set(s *corev1.Secret) {
 		found.client.warn()
 	}
 	r.mu.Lock()
+	if old := r.found[s.Name]; found.err != nil {
+		found.before = cmp.Or(old.client, old.before)
+	}
 	r.found[s.Name] = found
 	r.mu.Unlock()
 	r.rebuild()
@@ -186,7 +194,7 @@ func (r *Registry) remove(secret string) {
 func (r *Registry) rebuild() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := &table{clients: map[string]*Client{}}
+	t := &table{clients: map[string]*Client{}, broken: map[string]*Client{}}
 	all := make([]secretObject, 0, len(r.found))
 	for _, found := range r.found {
 		all = append(all, found)
@@ -198,7 +206,10 @@ func (r *Registry) rebuild() {
 		switch {
 		case found.err != nil:
 			t.problems = append(t.problems, fmt.Sprintf("Secret %s: %v", found.secret, found.err))
-		case t.clients[found.client.Name] != nil:
+			if found.before != nil {
+				t.broken[found.before.Name] = found.before
+			}
+		case t.clients[found.client.Name] != nil || t.broken[found.client.Name] != nil:
 			t.problems = append(t.problems,
 				fmt.Sprintf("Secret %s: an older Secret has the OAuth client %q already", found.secret, found.client.Name))
 		default:

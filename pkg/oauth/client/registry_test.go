@@ -78,8 +78,13 @@ func TestClientsFollowTheirSecrets(t *testing.T) {
 	if p := strings.Join(c.Problems(), "\n"); strings.Contains(p, "canary") || !strings.Contains(p, "Secret bad:") || !strings.Contains(p, "Secret takeover:") {
 		t.Error(p)
 	}
+	s.events.Modify(clientSecret("a", "name: [canary", time.Hour))
+	waitFor(t, func() bool { return c.Client("harbor") == nil }) // and no other Secret's, either
+	if l := c.Lifetime("harbor"); l.MaxAge != 700*time.Second {
+		t.Errorf("by a mistake its sessions live for %v", l.MaxAge) // S12
+	}
 	s.events.Delete(clientSecret("a", "", time.Hour))
-	waitFor(t, func() bool { return c.Client("harbor").Secret.Matches("thief") })
+	waitFor(t, func() bool { cl := c.Client("harbor"); return cl != nil && cl.Secret.Matches("thief") })
 	s.events.Modify(clientSecret("takeover", "name: harbor\nsecret: three\n", time.Minute))
 	waitFor(t, func() bool { return c.Client("harbor").Secret.Matches("three") })
 	s.events.Delete(clientSecret("b", "", time.Hour))
