@@ -360,7 +360,7 @@ func (k *Store) Sweep(ctx context.Context) {
 
 func (k *Store) due() (over, used []*keyRecord) {
 	now := k.Now()
-	synced := k.Synced == nil || k.Synced()
+	synced := (k.Synced == nil || k.Synced()) && k.Users.Complete() == nil
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	for _, r := range k.byName {

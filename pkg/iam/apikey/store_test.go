@@ -279,6 +279,11 @@ func TestKeysThatAreOverAreDeleted(t *testing.T) {
 		t.Error("a key went before its user may be known")
 	}
 	k.clock.Step(time.Hour)
+	k.users.CompleteBy(func() error { return errors.New("the watch is broken") })
+	if k.all[0].Sweep(t.Context()); k.api.Size() != 2 {
+		t.Error("a key went while not all users are known")
+	}
+	k.users.CompleteBy(nil)
 	k.all[0].Sweep(t.Context())
 	if k.api.Size() != 1 || !k.good(t, 1, key) {
 		t.Errorf("%d keys are left", k.api.Size())

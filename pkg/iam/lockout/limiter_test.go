@@ -112,6 +112,11 @@ func TestSweepDeletesWhatCountsNothing(t *testing.T) {
 		t.Fatalf("%d Lockouts are left", x.api.Size())
 	}
 	x.Users.Delete("", "bob")
+	x.Users.CompleteBy(func() error { return errors.New("the watch is broken") })
+	if x.Sweep(t.Context()); x.api.Size() != 1 {
+		t.Error("a Lockout went while not all users are known")
+	}
+	x.Users.CompleteBy(nil)
 	x.Sweep(t.Context())
 	if x.api.Size() != 0 || len(x.byUser) != 0 {
 		t.Errorf("the Lockout of a user who is gone is left")

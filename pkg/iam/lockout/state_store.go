@@ -208,7 +208,7 @@ func (l *Limiter) Sweep(ctx context.Context) {
 
 func (l *Limiter) idle() map[string]*state {
 	now, out := l.Now(), map[string]*state{}
-	synced := l.Synced == nil || l.Synced()
+	synced := (l.Synced == nil || l.Synced()) && l.Users.Complete() == nil
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for uid, led := range l.byUser {

@@ -213,6 +213,32 @@ func TestConsentsAreBounded(t *testing.T) {
 	}
 }
 
+// S12: a replica whose feed is interrupted forgets a browser's session that it has changed. That ends nothing that was opened in it.
+func TestWhatAReplicaLostSightOfIsNotLoggedOut(t *testing.T) {
+	a, r := newReplicas(t, 1, nil)
+	tellUsers(iamtest.User("alice"), r...)
+	browser, child := inBrowser(t, r[0], "alice")
+	r[0].clock.Step(orphanAge + 1)
+	a.hold(0)
+	if err := r[0].Consent(t.Context(), browser.Name, "c", nil); err != nil {
+		t.Fatal(err)
+	}
+	r[0].clock.Step(unconfirmed + 1)
+	for range 2 {
+		r[0].Sweep(t.Context())
+	}
+	if o := a.objects[child.Name]; o == nil || o.Phase != "" {
+		t.Errorf("what was opened in the browser is %v", o)
+	}
+	a.release(0)
+	if err := r[0].End(t.Context(), browser.Name, "logout"); err != nil {
+		t.Fatal(err)
+	}
+	if r[0].Sweep(t.Context()); a.objects[child.Name] != nil && a.objects[child.Name].Phase == "" {
+		t.Error("it outlives the browser's session")
+	}
+}
+
 func TestLateEventDoesNotTakeAConsentBack(t *testing.T) {
 	a, r := newReplicas(t, 1, nil)
 	tellUsers(iamtest.User("alice"), r...)

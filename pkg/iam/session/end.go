@@ -19,12 +19,12 @@ const (
 	// sweepEvery is the interval of Run.
 	sweepEvery = 30 * time.Second
 	// sweepAtMost bounds the deletions of one sweep, and sweepPause their rate; every replica sweeps.
-	sweepAtMost = 200
-	sweepPause  = 20 * time.Millisecond
+	sweepAtMost, sweepPause = 200, 20 * time.Millisecond
 	// orphanAge is the age from which a session of a missing or changed user is deleted: a younger one may be ahead of the users' feed.
 	orphanAge = 5 * time.Minute
-	// reasonTombstone is the reason for deleting a tombstone, whose session ended before.
-	reasonTombstone = "tomb"
+	// reasonTombstone is the reason for deleting a tombstone, whose session ended before, and reasonLoggedOut that of a session whose
+	// browser's is over.
+	reasonTombstone, reasonLoggedOut = "tomb", "browser logged out"
 )
 
 // End ends a session: on this replica at once, on others as their feeds tell them. A session that is over already is no error.
@@ -120,7 +120,7 @@ func (s *ender) Sweep(ctx context.Context) {
 	}
 	failed := map[string]bool{} // one backend that can't be reached must not delay the other
 	for i, d := range list {
-		if failed[prefixOf(d.record.Name)] {
+		if failed[prefixOf(d.record.Name)] || d.reason == reasonLoggedOut && s.mayGoOn(ctx, d.record.Parent) {
 			continue
 		}
 		if i > 0 {
@@ -136,12 +136,17 @@ func (s *ender) Sweep(ctx context.Context) {
 			continue
 		}
 		s.dropped(d.record.Name)
-		if d.reason == reasonTombstone {
-			continue
+		if d.reason != reasonTombstone {
+			s.ended.WithLabelValues(d.reason).Inc()
+			klog.V(2).InfoS("Session ended", "user", d.record.User, "client", d.record.Client, "reason", d.reason)
 		}
-		s.ended.WithLabelValues(d.reason).Inc()
-		klog.V(2).InfoS("Session ended", "user", d.record.User, "client", d.record.Client, "reason", d.reason)
 	}
+}
+
+// mayGoOn reports whether a browser's session is there, or may be: this replica may have lost sight of it while its feed was interrupted.
+func (s *ender) mayGoOn(ctx context.Context, name string) bool {
+	_, err := s.find(ctx, name)
+	return !errors.Is(err, iam.ErrOver)
 }
 
 // EndAll ends the sessions of a user, except one and those that were opened in it.
@@ -156,11 +161,8 @@ func (s *ender) EndAll(ctx context.Context, uid, except, reason string) error {
 	s.mu.RUnlock()
 	var failed []error
 	for _, name := range slices.Backward(list) { // sessions opened in a browser end first: then no upstream token is kept for them
-		if err := s.End(ctx, name, reason); err != nil {
-			failed = append(failed, err)
-			if ctx.Err() != nil {
-				break
-			}
+		if failed = append(failed, s.End(ctx, name, reason)); ctx.Err() != nil {
+			return errors.Join(append(failed, ctx.Err())...)
 		}
 	}
 	return errors.Join(failed...)

@@ -67,7 +67,7 @@ func (s *index) endOf(r *cached, now time.Time, synced, complete bool) string {
 	}
 	switch {
 	case r.bound() && s.byName[r.Parent] == nil && (prefixOf(r.Parent) == "" || s.Prefix != nil && prefixOf(r.Parent) == s.Prefix()):
-		return "browser logged out"
+		return reasonLoggedOut
 	case !s.enabled(r.Provider):
 		return "provider disabled"
 	case r.self != nil && r.Registration == nil:

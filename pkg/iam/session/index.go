@@ -144,7 +144,7 @@ func (s *index) put(r *cached) *cached {
 	if old == nil {
 		s.insert(r)
 		if r.bound() && s.gone.Has(r.Parent) {
-			s.scheduleEnd(r.Name, "browser logged out")
+			s.scheduleEnd(r.Name, reasonLoggedOut)
 			return nil
 		}
 		return r
@@ -187,7 +187,7 @@ func (s *index) drop(name string) *cached {
 	}
 	for _, p := range slices.Clone(s.byUser[r.UserUID]) {
 		if child := s.byName[p.name]; child != nil && child.Parent == name && child.bound() {
-			s.scheduleEnd(p.name, "browser logged out")
+			s.scheduleEnd(p.name, reasonLoggedOut)
 		}
 	}
 	return r
