@@ -108,7 +108,7 @@ func (u *UserIndex) Set(o *store.Object) {
 	u.byName[next.Name] = next
 	u.link(next)
 	u.seen(next.Name)
-	if key := emailKey(next.Email); key != "" {
+	if key := EmailKey(next.Email); key != "" {
 		u.byEmail[key] = append(u.byEmail[key], next.Name)
 	}
 	u.mu.Unlock()
@@ -151,7 +151,7 @@ func (u *UserIndex) ByName(name string) *User {
 
 // ByEmail returns the user of an e-mail in any case; nil if there is none, or more than one.
 func (u *UserIndex) ByEmail(email string) *User {
-	key := emailKey(email)
+	key := EmailKey(email)
 	u.mu.RLock()
 	defer u.mu.RUnlock()
 	if names := u.byEmail[key]; key != "" && len(names) == 1 {
@@ -169,7 +169,7 @@ func (u *UserIndex) ByLogin(login string) *User {
 }
 
 func (u *UserIndex) dropEmail(old *User) {
-	key := emailKey(old.Email)
+	key := EmailKey(old.Email)
 	if key == "" {
 		return
 	}
@@ -181,13 +181,14 @@ func (u *UserIndex) dropEmail(old *User) {
 	u.byEmail[key] = rest
 }
 
-func emailKey(s string) string { return strings.ToLower(strings.TrimSpace(s)) }
+// EmailKey returns a key that is equal for e-mail addresses that a login takes for the same: case, and blanks around, are ignored.
+func EmailKey(s string) string { return strings.ToLower(strings.TrimSpace(s)) }
 
 // EmailTaken reports whether a user has the e-mail, in any case.
 func (u *UserIndex) EmailTaken(email string) bool {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
-	return len(u.byEmail[emailKey(email)]) > 0
+	return len(u.byEmail[EmailKey(email)]) > 0
 }
 
 // seen wakes the callers of Await that wait for a change of the user. The lock is held.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode"
 
 	"golang.org/x/crypto/bcrypt"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/iam"
 )
 
 // tried replaces the hash in the answer to a dry run: it has the form of a hash, and matches no password.
@@ -208,16 +210,13 @@ func password(u map[string]any) string {
 	return p
 }
 
-// emailField is the index of Users by their e-mail, in the form of emailKey.
+// emailField is the index of Users by their e-mail, in the form of iam.EmailKey.
 const emailField = "kapis.dev/email"
-
-// emailKey returns a key that is equal for e-mails of one person: case is ignored.
-func emailKey(address string) string { return strings.ToLower(address) }
 
 // emailIndex is the index function.
 func emailIndex(o client.Object) []string {
 	if u, ok := o.(*iamv1beta1.User); ok && u.Spec.Email != "" {
-		return []string{emailKey(u.Spec.Email)}
+		return []string{iam.EmailKey(u.Spec.Email)}
 	}
 	return nil
 }
@@ -245,14 +244,14 @@ func (v *Validator) Handle(ctx context.Context, req admission.Request) admission
 	if err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
-	if old, err := emailOf(req.OldObject.Raw); email == "" || err == nil && emailKey(old) == emailKey(email) {
+	if old, err := emailOf(req.OldObject.Raw); email == "" || err == nil && iam.EmailKey(old) == iam.EmailKey(email) {
 		return admission.Allowed("") // invalid e-mails of an older installation stay
 	}
 	if !isEmail(email) {
 		return admission.Errored(http.StatusUnprocessableEntity, errors.New("spec.email: it is no e-mail address, such as ann@example.com"))
 	}
 	var taken iamv1beta1.UserList
-	if err := v.Users.List(ctx, &taken, client.MatchingFields{emailField: emailKey(email)}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := v.Users.List(ctx, &taken, client.MatchingFields{emailField: iam.EmailKey(email)}, client.UnsafeDisableDeepCopy); err != nil {
 		return admission.Errored(http.StatusServiceUnavailable, fmt.Errorf("see whether the e-mail address is taken: %w", err))
 	}
 	for i := range taken.Items {
@@ -281,6 +280,7 @@ func emailOf(raw []byte) (string, error) {
 // isEmail reports whether mail could be sent to an address (RFC 5321, 4.5.3.1: 64 and 255 octets).
 func isEmail(s string) bool {
 	name, host, ok := strings.Cut(s, "@")
-	return ok && name != "" && len(name) <= 64 && host != "" && len(s) <= 254 && !strings.ContainsAny(s, " \t\r\n<>,;\"") &&
+	return ok && name != "" && len(name) <= 64 && host != "" && len(s) <= 254 && !strings.ContainsAny(s, " <>,;\"") &&
+		!strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) && // nor blanks that are seen as none
 		!strings.Contains(host, "@") && !strings.HasPrefix(host, ".") && !strings.HasSuffix(host, ".") && !strings.Contains(host, "..")
 }

@@ -413,6 +413,15 @@ func TestAnAddressIsOneAndOneUsersOnly(t *testing.T) {
 		"OfAnotherType":         {`{"spec":{"email":1}}`, "", 400},
 		"NoObject":              {`[]`, "", 400},
 		"ABindingOfHeaderLines": {email(`a\nb@c.com`), "", 422},
+		// A login cuts blanks, so that these would be bob's.
+		"ANoBreakSpaceBehind": {email("bob@example.com\u00a0"), "", 422},
+		"ANoBreakSpaceBefore": {email("\u00a0bob@example.com"), "", 422},
+		"ANextLine":           {email("bob@example.com\u0085"), "", 422},
+		"AnEmSpace":           {email("bob@example.com\u2003"), "", 422},
+		"AVerticalTab":        {email(`bob@example.com\u000b`), "", 422},
+		"ASpaceOfNoWidth":     {email("bob\u200b@example.com"), "", 422},
+		"ABlankOneAsItWas":    {email("bob@example.com\u2003"), email("bob@example.com\u2003"), 200},
+		"OthersLetters":       {email("jürgen@example.com"), "", 200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if resp := v.Handle(t.Context(), review(admissionv1.Update, "UpdateOptions", c.now, c.old)); resp.Result.Code != c.code {
