@@ -111,6 +111,10 @@ func secureConfig(certificate func() (*tls.Certificate, error), peers *clientCA,
 	return served
 }
 
+// mostStreams bounds the requests of one HTTP/2 connection at once, and bodyWindow what is received of the body of one before it is read,
+// in bytes.
+const mostStreams, bodyWindow = 250, 128 << 10
+
 // serve answers requests until ctx is done, then drains. For delay only /readyz fails, and connections are closed after their answer, so
 // that load balancers and clients go elsewhere before connections are refused. Then the ports close, streams are ended, and open requests
 // may finish for drainTimeout.
@@ -125,8 +129,14 @@ func serve(ctx context.Context, handler http.Handler, listeners []net.Listener, 
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return filter.CountStrangers(web.CoalesceContext(ctx, c), c)
 		},
-		// No answer is cut off for a client that reads nothing of its connection: the end of a stream would wait behind what it does not read.
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 250, WriteByteTimeout: stream.DefaultProgress},
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: mostStreams,
+			// The window of a connection is the sum of those of its streams: a body that nobody reads holds no other. kube-apiserver, and
+			// proxies, send the requests of many users over one connection.
+			MaxReceiveBufferPerStream: bodyWindow, MaxReceiveBufferPerConnection: mostStreams * bodyWindow,
+			// No answer is cut off for a client that reads nothing of its connection: the end of a stream would wait behind what it does not read.
+			WriteByteTimeout: stream.DefaultProgress,
+		},
 	}
 	failed := make(chan error, len(listeners))
 	for _, ln := range listeners {

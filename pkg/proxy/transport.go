@@ -70,6 +70,9 @@ func newTransports(cfg *rest.Config) (*transports, error) {
 	return t, nil
 }
 
+// answerWindow is how much of an answer is received from kube-apiserver before the client has taken it, in bytes.
+const answerWindow = 128 << 10
+
 func newTransport(cfg *rest.Config) (*http.Transport, error) {
 	tlsConfig, err := rest.TLSConfigFor(cfg)
 	if err != nil {
@@ -93,7 +96,12 @@ func newTransport(cfg *rest.Config) (*http.Transport, error) {
 		MaxIdleConnsPerHost: 256,
 		IdleConnTimeout:     90 * time.Second,
 		DisableCompression:  true, // compressed answers pass as they are
-		// Pings find a connection that died silently (a node that lost its power).
-		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
+		HTTP2: &http.HTTP2Config{
+			// Pings find a connection that died silently (a node that lost its power).
+			SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second,
+			// What a client does not read waits at kube-apiserver: of each answer this much is in memory here. All share a connection, whose
+			// window is large enough for any number of them (net/http has 1 GiB).
+			MaxReceiveBufferPerStream: answerWindow,
+		},
 	}, nil
 }

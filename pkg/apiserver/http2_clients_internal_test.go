@@ -71,6 +71,51 @@ func TestASilentHTTP2ClientIsCutOff(t *testing.T) {
 	})
 }
 
+// F7: a body that nobody reads holds no other of its connection: the window of the connection is as large as those of all its streams.
+func TestABodyThatNobodyReadsHoldsNoOther(t *testing.T) {
+	server := httptest.NewTLSServer(nil) // for its certificate
+	config := &tls.Config{Certificates: server.TLS.Certificates, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}
+	server.Close()
+	near, far := net.Pipe()
+	ln := &pipeListener{make(chan net.Conn, 1), make(chan struct{})}
+	ln.conns <- far
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- serve(ctx, http.NotFoundHandler(), []net.Listener{tls.NewListener(ln, config)}, drain.New(), 0)
+	}()
+	client := tls.Client(near, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // in memory
+	if _, err := io.WriteString(client, http2.ClientPreface); err != nil {
+		t.Fatal(err)
+	}
+	frames := http2.NewFramer(client, client)
+	go func() { _ = frames.WriteSettings() }()
+	var streams, window uint32
+	for all := uint32(65_535); window == 0 || all < streams*window; { // RFC 9113, 6.9.2
+		frame, err := frames.ReadFrame()
+		if err != nil {
+			t.Fatalf("%d bytes for %d streams of %d: %v", all, streams, window, err)
+		}
+		switch f := frame.(type) {
+		case *http2.SettingsFrame:
+			if !f.IsAck() {
+				streams, _ = f.Value(http2.SettingMaxConcurrentStreams)
+				window, _ = f.Value(http2.SettingInitialWindowSize)
+			}
+		case *http2.WindowUpdateFrame:
+			all += f.Increment
+			if all < streams*window {
+				t.Fatalf("%d bytes for %d streams of %d", all, streams, window)
+			}
+		}
+	}
+	_ = near.Close()
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // pipeListener is a listener with the connections in conns.
 type pipeListener struct {
 	conns  chan net.Conn
