@@ -54,7 +54,7 @@ func (p memberships) follow() {
 		synced := p.store.Feed(gvr, sink)
 		p.feeds, all = append(p.feeds, feed{gvr, false, synced}), append(all, synced)
 	}
-	p.hub.Fed(append(all, p.rolesKnown))
+	p.hub.Fed(append(all, p.rolesKnown), store.Complete(p.store, p.hub.Kinds()...))
 	p.hub.Complete = store.Complete(p.store, fleet.ClustersKind)
 }
 

@@ -377,7 +377,7 @@ func TestWhatAMemberSaysIsPendingHasABound(t *testing.T) {
 	}
 	for _, p := range pending {
 		if max(len(p.Kind), len(p.Name), len(p.Reason)) > 512 || !utf8.ValidString(p.Kind+p.Name+p.Reason) {
-			t.Fatalf("%.600q", p)
+			t.Fatalf("%.600v", p)
 		}
 	}
 }

@@ -17,6 +17,8 @@ type Pending struct {
 	Kind   string `json:"kind"`
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
+	// Passing says that it may succeed when it is tried again. Members of older releases do not say it.
+	Passing bool `json:"passing,omitempty"`
 }
 
 // syncState is what a member has been told, and what it has said of itself.

@@ -2,7 +2,10 @@ package fleet
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -28,12 +31,15 @@ type bound struct {
 
 	mu   sync.Mutex
 	last *fleetsync.Bound
+	// at are the generations that last is of. They grow without a change, and are of this replica: a hub that was told them would compare
+	// everything each time.
+	at string
 }
 
 // now returns them. It costs nothing while no binding changes.
 func (b *bound) now(ctx context.Context) (*fleetsync.Bound, error) {
 	var snaps []*index.Snapshot
-	version := ""
+	at := ""
 	for _, k := range ownBindings {
 		snap, err := b.caches.Snapshot(ctx, k)
 		if apierrors.IsNotFound(err) {
@@ -42,11 +48,11 @@ func (b *bound) now(ctx context.Context) (*fleetsync.Bound, error) {
 		if err != nil {
 			return nil, err
 		}
-		snaps, version = append(snaps, snap), version+strconv.FormatUint(snap.Generation(), 10)+" "
+		snaps, at = append(snaps, snap), at+strconv.FormatUint(snap.Generation(), 10)+" "
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.last != nil && b.last.Version == version {
+	if b.last != nil && b.at == at {
 		return b.last, nil
 	}
 	names := map[string]bool{}
@@ -66,6 +72,12 @@ func (b *bound) now(ctx context.Context) (*fleetsync.Bound, error) {
 			return true
 		})
 	}
-	b.last = &fleetsync.Bound{Version: version, Users: slices.Sorted(maps.Keys(names))}
+	users := slices.Sorted(maps.Keys(names))
+	raw, err := json.Marshal(users)
+	if err != nil {
+		return nil, fmt.Errorf("encode whom bindings name: %w", err)
+	}
+	sum := sha256.Sum256(raw)
+	b.at, b.last = at, &fleetsync.Bound{Version: hex.EncodeToString(sum[:16]), Users: users}
 	return b.last, nil
 }

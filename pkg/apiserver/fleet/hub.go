@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -60,8 +62,14 @@ type Hub struct {
 	drain   context.Context //nolint:containedctx // of the server
 	// Asked counts what lists over all clusters ask.
 	Asked *fleetlist.Asked
-	// fed return nil once the sinks have all objects.
-	fed atomic.Pointer[[]func() error]
+	fed   atomic.Pointer[feeds]
+}
+
+// feeds are what feeds the sinks of a hub.
+type feeds struct {
+	// all return nil once the sinks have all objects, and complete while no object is missing in them.
+	all      []func() error
+	complete func() error
 }
 
 // Options are what a hub and a member work with.
@@ -112,7 +120,7 @@ func NewHub(ctx context.Context, o Options, held Grants, bound tenant.Membership
 		caches: o.Caches, host: o.Host, drain: o.Drain, Asked: fleetlist.NewAsked()}
 	h.Hub = hub.New(hub.Options{Clusters: objects.Resource(ClustersKind), Authority: authority, UID: uid, Host: o.Host, Now: time.Now,
 		Leases: o.Client.CoordinationV1().Leases(o.Namespace), Drain: o.Drain, Reached: h.reached})
-	syncer := &fleetsync.Syncer{Source: h.source, Known: h.known, Hub: uid, Current: h.Members.ByUID}
+	syncer := &fleetsync.Syncer{Source: h.source, Known: h.isCurrent, Hub: uid, Current: h.Members.ByUID}
 	extensions := &extensionsync.Hub{Caches: o.Caches, UID: uid, Current: h.Members.ByUID, Now: time.Now,
 		Charts: &source.Loader{Client: source.New(egress.Options{AllowLoopback: o.AllowLoopback}), Objects: source.Kube{Client: o.Client}},
 		Plans:  objects.Resource(kubespherev1alpha1.SchemeGroupVersion.WithResource("installplans"))}
@@ -142,6 +150,9 @@ func (h *Hub) Sinks() map[schema.GroupVersionResource]store.Sink {
 	return out
 }
 
+// Kinds returns the kinds that the sinks are fed with.
+func (h *Hub) Kinds() []schema.GroupVersionResource { return slices.Collect(maps.Keys(h.Sinks())) }
+
 // fedMembers tells of Clusters those who know the members, and who knows what is to be there.
 type fedMembers struct {
 	*cluster.Members
@@ -168,22 +179,33 @@ func (f fedMembers) tell(name string) {
 	}
 }
 
-// Fed sets the functions that return nil once the sinks have all objects.
-func (h *Hub) Fed(all []func() error) { h.fed.Store(&all) }
+// Fed sets the functions that return nil once the sinks have all objects, and the one that does while they have them as they are now: see
+// store.Complete.
+func (h *Hub) Fed(all []func() error, complete func() error) { h.fed.Store(&feeds{all, complete}) }
 
 var errNotFed = errors.New("it is not fed yet")
 
 func (h *Hub) known() error {
-	all := h.fed.Load()
-	if all == nil {
+	fed := h.fed.Load()
+	if fed == nil {
 		return errNotFed
 	}
-	for _, synced := range *all {
+	for _, synced := range fed.all {
 		if err := synced(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// isCurrent returns nil while this replica knows what is to be in members as it is now. One that is behind would undo there what another
+// replica did, and what members lose that way, such as the bindings of a user, does not come back. Requests don't need it: they are
+// answered in an outage, too.
+func (h *Hub) isCurrent() error {
+	if err := h.known(); err != nil {
+		return err
+	}
+	return h.fed.Load().complete()
 }
 
 // Run keeps the authority and the conditions of members, until ctx ends.

@@ -73,7 +73,7 @@ func TestWhoEntersAMember(t *testing.T) {
 	if has, err := h.Has("other"); has || !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("one that may not be known yet: %v, %v", has, err)
 	}
-	h.Fed(nil)
+	h.Fed(nil, nil)
 	if has, err := h.Has("other"); has || err != nil {
 		t.Errorf("one that there is not: %v, %v", has, err)
 	}

@@ -65,7 +65,8 @@ func (r *round) tellCreator(ctx context.Context, m *cluster.Member) error {
 	}
 	r.creator, r.ungiven = &name, nil
 	if len(out.Pending) > 0 {
-		r.ungiven = []cluster.Pending{{Kind: clusterRoleBindings.Resource, Name: creatorBinding, Reason: out.Pending[0].Reason}}
+		p := out.Pending[0]
+		r.ungiven = []cluster.Pending{{Kind: clusterRoleBindings.Resource, Name: creatorBinding, Reason: p.Reason, Passing: p.Passing}}
 	}
 	return nil
 }
@@ -94,7 +95,7 @@ func (m *Member) bindCreator(ctx context.Context, c *Creator) (*Outcome, error) 
 		return nil, status.BadRequestf("%.100q can't be the name of a user", c.User)
 	}
 	if err := m.putCreator(ctx, ref, c); err != nil {
-		out.pend(ref, reason(err))
+		out.pend(ref, err)
 	}
 	return out, nil
 }

@@ -1,6 +1,7 @@
 package fleetsync
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -42,7 +44,7 @@ const (
 // Syncer tells members what is to be there.
 type Syncer struct {
 	Source *Source
-	// Known returns nil once Source has been fed all that there is: what it has not seen yet would be deleted in members.
+	// Known returns nil while Source has all that there is, as it is now: what it has not seen yet would be deleted in members.
 	Known func() error
 	// Hub is the UID of this cluster's kube-system.
 	Hub string
@@ -113,8 +115,15 @@ func (s *Syncer) Follow(ctx context.Context, m *cluster.Member) {
 	}
 }
 
-// errUnknown says that this server has not read all that is to be in members.
+// errUnknown says that this server does not know all that is to be in members, as it is now.
 var errUnknown = errors.New("know what is to be in member clusters")
+
+func (r *round) know() error {
+	if err := r.Known(); err != nil {
+		return fmt.Errorf("%w: %w", errUnknown, err)
+	}
+	return nil
+}
 
 // run brings a member up to date.
 func (r *round) run(ctx context.Context) error {
@@ -122,13 +131,17 @@ func (r *round) run(ctx context.Context) error {
 	if m == nil || m.Leaving {
 		return nil
 	}
-	if err := r.Known(); err != nil {
-		return fmt.Errorf("%w: %w", errUnknown, err)
-	}
-	was := r.bound.Version
-	if err := r.ask(ctx, m, http.MethodGet, PathBound, nil, &r.bound); err != nil {
+	if err := r.know(); err != nil {
 		return err
 	}
+	bound := Bound{}
+	if err := r.ask(ctx, m, http.MethodGet, PathBound, nil, &bound); err != nil {
+		return err
+	}
+	if bound.Version != r.bound.Version { // until it was compared, whatever fails before that
+		r.compared = false
+	}
+	r.bound = bound
 	bytes := 0
 	for _, name := range r.bound.Users {
 		bytes += len(name)
@@ -148,11 +161,14 @@ func (r *round) run(ctx context.Context) error {
 	if _, pending := m.SyncedHere(); slices.ContainsFunc(pending, mayPass) && time.Since(r.at) > pendingEvery {
 		r.compared = false
 	}
+	if err := r.know(); err != nil { // the member may have taken its time
+		return err
+	}
 	if err := r.tellCreator(ctx, m); err != nil {
 		return err
 	}
 	t := &Target{Name: m.Name, Labels: m.Labels, Bound: r.bound.Users}
-	if !r.compared || was != r.bound.Version || !maps.Equal(r.labels, m.Labels) {
+	if !r.compared || !maps.Equal(r.labels, m.Labels) {
 		return r.compare(ctx, m, t)
 	}
 	refs, there, version, known := r.Source.since(r.version, t)
@@ -184,9 +200,28 @@ func (r *round) compare(ctx context.Context, m *cluster.Member, t *Target) error
 	if err != nil {
 		return err
 	}
-	m.SetSyncedWhile(ctx, true, slices.Concat(missing.Pending, pending, unread, r.ungiven))
+	pending = slices.Concat(missing.Pending, pending, unread, r.ungiven)
+	if synced, _ := m.SyncedHere(); !synced { // F25: what was taken away may still be there
+		if err := passing(pending); err != nil {
+			m.SetSyncedWhile(ctx, false, pending)
+			return err
+		}
+	}
+	m.SetSyncedWhile(ctx, true, pending)
 	r.version, r.compared, r.labels, r.at = version, true, m.Labels, time.Now()
 	return nil
+}
+
+// passing returns an error for what a member may take when it is told again; nil where it refuses, for good, all that is pending.
+func passing(pending []cluster.Pending) error {
+	all := slices.DeleteFunc(slices.Clone(pending), func(p cluster.Pending) bool { return !p.Passing })
+	if len(all) == 0 {
+		return nil
+	}
+	first := slices.MinFunc(all, func(a, b cluster.Pending) int { // the same one each time
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
+	})
+	return fmt.Errorf("%s/%s: %s", first.Kind, first.Name, first.Reason)
 }
 
 // lacked returns what a member says that it lacks of all that is to be there, each once: it gets nothing else.

@@ -1,7 +1,10 @@
 package fleetsync
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -9,6 +12,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/linktest"
@@ -47,5 +57,154 @@ func TestAMemberGetsEachObjectOnce(t *testing.T) {
 	refs, there := lacked(want, map[string]map[string]string{"users": {"ann": "1", "bob": "2"}})
 	if !slices.Equal(refs, []Ref{{"users", "ann"}, {"users", "bob"}}) || len(there) != 2 {
 		t.Errorf("%v, %v", refs, there)
+	}
+}
+
+// told is a round of a hub that has nothing, and the member that it is of, which has some objects of that hub. Asked is called before the
+// member answers, and returns true where it has answered itself.
+type told struct {
+	*round
+	*cluster.Member
+	objects *dynamicfake.FakeDynamicClient
+}
+
+func newTold(t *testing.T, asked func(w http.ResponseWriter, path string) bool, have ...Ref) *told {
+	t.Helper()
+	const uid = "0f8fad5b-d9cb-469f-a165-70867728950e"
+	lists, groups := map[schema.GroupVersionResource]string{}, map[string]string{}
+	for _, k := range kinds {
+		lists[k], groups[k.Resource] = "List", k.GroupVersion().String()
+	}
+	objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
+	there := &Member{Objects: objects, Bound: func(context.Context) (*Bound, error) { return &Bound{Version: "1"}, nil }}
+	in := &Changes{Hub: "u-hub"}
+	for _, r := range have {
+		in.Changes = append(in.Changes, Change{Ref: r, Object: fmt.Appendf(nil, `{"apiVersion":%q,"kind":"X","metadata":{"name":%q}}`, groups[r.Kind], r.Name)})
+	}
+	if out, err := there.apply(t.Context(), in); err != nil || len(out.Pending) > 0 {
+		t.Fatal(out, err)
+	}
+	by := linktest.NewAuthority(t)
+	members := &cluster.Members{Identity: by.Hub(t), Host: "host", Now: time.Now}
+	members.Set(&store.Object{Name: "m1", Raw: []byte(`{"metadata":{"name":"m1","uid":"` + uid + `"},"spec":{"enable":true}}`)})
+	by.Link(t, members, uid, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == PathAbout {
+			http.NotFound(w, r)
+		} else if !asked(w, r.URL.Path) {
+			there.ServeHTTP(w, r)
+		}
+	}))
+	s := &Syncer{Source: NewSource(nil), Hub: "u-hub", Current: members.ByUID, Known: func() error { return nil }}
+	return &told{&round{Syncer: s, uid: uid}, members.ByName("m1"), objects}
+}
+
+// has returns how many of some objects the member has.
+func (x *told) has(t *testing.T, all ...Ref) (n int) {
+	t.Helper()
+	for _, r := range all {
+		k, _ := kindOf(r.Kind)
+		if _, err := x.objects.Resource(k).Get(t.Context(), r.Name, metav1.GetOptions{}); err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// F25, F26: a replica that falls behind, also while a member takes its time to answer, takes nothing from it that another replica has told it.
+func TestAReplicaThatIsBehindTellsNothing(t *testing.T) {
+	all := []Ref{{"users", "ann"}, {"globalrolebindings", "ann"}}
+	var behind atomic.Bool
+	x := newTold(t, func(_ http.ResponseWriter, path string) bool {
+		behind.CompareAndSwap(false, path == PathBound)
+		return false
+	}, all...)
+	x.Known = func() error {
+		if behind.Load() {
+			return errors.New("list users: the watch ended")
+		}
+		return nil
+	}
+	for range 2 {
+		if err := x.run(t.Context()); !errors.Is(err, errUnknown) || x.has(t, all...) != 2 {
+			t.Fatalf("%v, and the member has %d of what it was told", err, x.has(t, all...))
+		}
+	}
+	if synced, _ := x.Synced(); synced {
+		t.Error("the member takes requests")
+	}
+	x.Known = func() error { return nil }
+	if err := x.run(t.Context()); err != nil || x.has(t, all...) != 0 {
+		t.Errorf("once the replica knows that they are gone: %v, and %d are there", err, x.has(t, all...))
+	}
+}
+
+// F25: a member whose webhooks do not answer yet takes no requests while it has what was taken away; what it refuses for good holds nobody.
+func TestAMemberThatCanNotLoseItYetTakesNoRequests(t *testing.T) {
+	bob := Ref{"globalrolebindings", "bob"}
+	gr := schema.GroupResource{Resource: bob.Kind}
+	for name, failed := range map[string]struct {
+		by    error
+		holds bool
+	}{
+		"Webhook":     {apierrors.NewInternalError(errors.New("failed calling webhook")), true},
+		"Unavailable": {apierrors.NewServiceUnavailable("not yet"), true},
+		"Timeout":     {apierrors.NewServerTimeout(gr, "delete", 1), true},
+		"Busy":        {apierrors.NewTooManyRequests("later", 1), true},
+		"Forbidden":   {apierrors.NewForbidden(gr, bob.Name, errors.New("no")), false},
+		"Conflict":    {apierrors.NewConflict(gr, bob.Name, errors.New("it is of the last administrator")), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newTold(t, func(http.ResponseWriter, string) bool { return false }, bob)
+			left := 2
+			x.objects.PrependReactor("delete", bob.Kind, func(clienttesting.Action) (bool, runtime.Object, error) {
+				left--
+				return left >= 0, nil, failed.by
+			})
+			for range 2 {
+				err := x.run(t.Context())
+				if holds := err != nil && strings.Contains(err.Error(), "globalrolebindings/bob"); holds != failed.holds || errors.Is(err, errUnknown) {
+					t.Fatalf("it fails with %v", err)
+				}
+				if synced, pending := x.Synced(); synced == failed.holds || len(pending) != 1 || pending[0].Passing != failed.holds || x.has(t, bob) != 1 {
+					t.Fatalf("it takes requests: %v, and %+v is pending", synced, pending)
+				}
+				x.compared = false
+			}
+			if err := x.run(t.Context()); err != nil || x.has(t, bob) != 0 {
+				t.Errorf("%v, and it is there still", err)
+			}
+			if synced, pending := x.Synced(); !synced || len(pending) > 0 {
+				t.Errorf("once it is gone it takes requests: %v, and %+v is pending", synced, pending)
+			}
+		})
+	}
+}
+
+// F26: everything is compared again where the member names other users, until that was done, and not while it names the same.
+func TestOtherBoundUsersAreComparedOnce(t *testing.T) {
+	version, fails, digests := "1", false, 0
+	x := newTold(t, func(w http.ResponseWriter, path string) bool {
+		switch path {
+		case PathBound:
+			_ = json.NewEncoder(w).Encode(&Bound{Version: version})
+			return true
+		case PathDigest:
+			digests++
+			if fails {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+			return fails
+		}
+		return false
+	})
+	for i, step := range []struct {
+		version string
+		fails   bool
+		digests int
+	}{{"1", false, 1}, {"1", false, 1}, {"2", true, 2}, {"2", false, 3}, {"2", false, 3}} {
+		version, fails = step.version, step.fails
+		if err := x.run(t.Context()); (err != nil) != step.fails || digests != step.digests {
+			t.Errorf("round %d: %v, after %d digests, want %d", i, err, digests, step.digests)
+		}
 	}
 }

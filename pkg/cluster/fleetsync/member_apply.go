@@ -30,19 +30,22 @@ func (m *Member) apply(ctx context.Context, in *Changes) (*Outcome, error) {
 		k, ok := kindOf(c.Kind)
 		switch {
 		case !ok:
-			out.pend(c.Ref, "this version keeps no objects of that kind for a hub")
+			out.pend(c.Ref, errOtherKind)
 		case c.Object == nil:
 			m.delete(ctx, k, *c, in.Hub, out.pend)
 		default:
 			if err := m.put(ctx, k, c, in.Hub); err != nil {
-				out.pend(c.Ref, reason(err))
+				out.pend(c.Ref, err)
 			}
 		}
 	}
 	return out, nil
 }
 
-var errOther = errors.New("this cluster has one of that name of its own: rename or delete it here")
+var (
+	errOther     = errors.New("this cluster has one of that name of its own: rename or delete it here")
+	errOtherKind = errors.New("this version keeps no objects of that kind for a hub")
+)
 
 // put creates or updates an object.
 func (m *Member) put(ctx context.Context, k schema.GroupVersionResource, c *Change, hub string) error {
@@ -114,7 +117,7 @@ var errFormer = errors.New("the hub has another one of that name than before: th
 // bindings of a user, or namespaces of a workspace, must not be the other's.
 func (m *Member) replace(ctx context.Context, k schema.GroupVersionResource, c *Change, hub string, next *unstructured.Unstructured) error {
 	var failed error
-	m.delete(ctx, k, Change{Ref: c.Ref}, hub, func(_ Ref, why string) { failed = errors.New(why) })
+	m.delete(ctx, k, Change{Ref: c.Ref}, hub, func(_ Ref, err error) { failed = err })
 	if failed != nil {
 		return failed
 	}
@@ -150,7 +153,7 @@ func sameGrant(a, b *unstructured.Unstructured) bool {
 }
 
 // delete deletes an object that the hub keeps here, and nothing else.
-func (m *Member) delete(ctx context.Context, k schema.GroupVersionResource, c Change, hub string, pend func(Ref, string)) {
+func (m *Member) delete(ctx context.Context, k schema.GroupVersionResource, c Change, hub string, pend func(Ref, error)) {
 	objects := m.Objects.Resource(k)
 	now, err := objects.Get(ctx, c.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && (now.GetLabels()[LabelFleet] != hub || now.GetDeletionTimestamp() != nil) {
@@ -164,7 +167,7 @@ func (m *Member) delete(ctx context.Context, k schema.GroupVersionResource, c Ch
 		err = objects.Delete(ctx, c.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		pend(c.Ref, reason(err))
+		pend(c.Ref, err)
 	}
 }
 

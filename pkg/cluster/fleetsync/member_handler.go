@@ -2,11 +2,14 @@ package fleetsync
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -122,8 +125,7 @@ func (m *Member) compare(ctx context.Context, d *Digest) (*Difference, error) {
 		}
 		if len(missing) > brakeCount && len(missing)*brakePart > len(have) {
 			for _, r := range missing {
-				out.pend(r, "SyncPaused: the hub lost it together with many others; who administers this cluster deletes it, or"+
-					" the hub gets it back")
+				out.pend(r, errPaused)
 			}
 			continue
 		}
@@ -139,12 +141,22 @@ func (m *Member) compare(ctx context.Context, d *Digest) (*Difference, error) {
 	return out, nil
 }
 
-func (d *Difference) pend(r Ref, reason string) {
-	d.Pending = append(d.Pending, cluster.Pending{Kind: r.Kind, Name: r.Name, Reason: reason})
+var errPaused = errors.New("SyncPaused: the hub lost it together with many others; who administers this cluster deletes it, or the hub" +
+	" gets it back")
+
+func (d *Difference) pend(r Ref, err error) { d.Pending = append(d.Pending, pendingOf(r, err)) }
+
+func (o *Outcome) pend(r Ref, err error) { o.Pending = append(o.Pending, pendingOf(r, err)) }
+
+func pendingOf(r Ref, err error) cluster.Pending {
+	return cluster.Pending{Kind: r.Kind, Name: r.Name, Reason: reason(err), Passing: passes(err)}
 }
 
-func (o *Outcome) pend(r Ref, reason string) {
-	o.Pending = append(o.Pending, cluster.Pending{Kind: r.Kind, Name: r.Name, Reason: reason})
+// passes reports whether an error is one that may be gone when it is tried again: that a webhook can't be asked is an internal error.
+func passes(err error) bool {
+	failed := (*url.Error)(nil)
+	return errors.As(err, &failed) || apierrors.IsInternalError(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err)
 }
 
 // reason returns what the hub is told of an error.
