@@ -19,8 +19,7 @@ const (
 
 // Upstream is a backend, whichever objects name it.
 type Upstream struct {
-	transport *http.Transport // for requests
-	upgrading *http.Transport // for requests to upgrade, which HTTP/2 has none of
+	transport *http.Transport
 	breaker   breaker
 
 	requests *inflight.Limit[User]
@@ -42,15 +41,14 @@ type watchedBody struct {
 var ErrHeaderTimeout = errors.New("no answer has begun in time")
 
 func newUpstream(a *Address, o *Options) *Upstream {
-	u := &Upstream{requests: inflight.New[User](atMost, atMostOfOne), transport: a.Transport(o.Egress), upgrading: a.Transport(o.Egress)}
-	u.transport.MaxIdleConnsPerHost, u.transport.MaxConnsPerHost = 32, 0 // Enter bounds them
-	u.upgrading.MaxConnsPerHost = 0
-	u.upgrading.ForceAttemptHTTP2, u.upgrading.TLSNextProto = false, map[string]func(string, *tls.Conn) http.RoundTripper{}
-	for _, t := range []*http.Transport{u.transport, u.upgrading} {
-		t.TLSClientConfig.GetClientCertificate = o.ClientCertificate
-		t.DisableCompression = true // an answer is passed on as it is
-	}
-	return u
+	t := a.Transport(o.Egress)
+	t.MaxIdleConnsPerHost, t.MaxConnsPerHost = 32, 0 // Enter bounds them
+	// Each request under way has a connection of its own: one of HTTP/2 is shared, and a body that the backend does not read would hold the
+	// bodies of all others on it. Besides, HTTP/2 has no upgrades.
+	t.ForceAttemptHTTP2, t.TLSNextProto = false, map[string]func(string, *tls.Conn) http.RoundTripper{}
+	t.TLSClientConfig.GetClientCertificate = o.ClientCertificate
+	t.DisableCompression = true // an answer is passed on as it is
+	return &Upstream{requests: inflight.New[User](atMost, atMostOfOne), transport: t}
 }
 
 // Error says so.
@@ -79,17 +77,13 @@ func (u *Upstream) Enter(user User, now time.Time) (leave func(), err error) {
 
 // RoundTrip sends a request to the backend, and notes whether it could be reached.
 func (u *Upstream) RoundTrip(r *http.Request) (*http.Response, error) {
-	by := u.transport
-	if r.Header.Get("Upgrade") != "" {
-		by = u.upgrading
-	}
 	var sent *watchedBody
 	if r.Body != nil && r.Body != http.NoBody {
 		sent = &watchedBody{ReadCloser: r.Body}
 		r = r.WithContext(r.Context()) // a RoundTripper changes no request
 		r.Body = sent
 	}
-	resp, err := by.RoundTrip(r)
+	resp, err := u.transport.RoundTrip(r)
 	switch {
 	case err == nil:
 		u.breaker.worked()
@@ -111,7 +105,4 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 }
 
 // close ends connections that nothing goes over. What is under way goes on.
-func (u *Upstream) close() {
-	u.transport.CloseIdleConnections()
-	u.upgrading.CloseIdleConnections()
-}
+func (u *Upstream) close() { u.transport.CloseIdleConnections() }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
 )
 
 // A backend that is built with k8s.io/apiserver has its groups below /apis.
@@ -40,6 +42,66 @@ func TestX10AnUploadThatIsBrokenOffSaysNothingOfTheBackend(t *testing.T) {
 	}
 	if rec := w.ask(ann, http.MethodGet, things, ""); rec.Code != 200 {
 		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+}
+
+// paused is a body that closes sent when more than its first bytes are asked for: they have been sent by then.
+type paused struct {
+	io.ReadCloser
+	first int
+	sent  chan struct{}
+}
+
+func (b *paused) Read(p []byte) (int, error) {
+	switch {
+	case b.first > 0:
+		p = p[:min(len(p), b.first)]
+	case b.sent != nil:
+		close(b.sent)
+		b.sent = nil
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.first -= n
+	return n, err
+}
+
+// X10: what one user sends, and the backend does not read, holds nobody else's requests, and its answer arrives all the same.
+func TestX10ABodyThatTheBackendDoesNotReadHoldsNoOther(t *testing.T) {
+	const window = 64 << 10 // of all bodies on a connection of HTTP/2
+	w, end := newWorld(t), make(chan struct{})
+	reads := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			_, _ = io.Copy(rw, r.Body)
+			return
+		}
+		rw.WriteHeader(http.StatusOK)
+		rw.(http.Flusher).Flush()
+		<-end
+	}))
+	reads.EnableHTTP2, reads.Config.HTTP2 = true, &http.HTTP2Config{MaxReceiveBufferPerConnection: window}
+	reads.StartTLS()
+	defer reads.Close()
+	w.set("apiservices", "shop", obj{"group": "shop.example.com", "version": "v1", "url": reads.URL, "insecureSkipVerify": true}, nil)
+	sent := make(chan struct{})
+	front := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		r.Body = &paused{ReadCloser: r.Body, first: window, sent: sent}
+		w.serve(ann).ServeHTTP(rw, r)
+	}))
+	defer front.Close()
+	defer close(end)
+	watch, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front.URL+things+"?watch=true", strings.NewReader(strings.Repeat("x", 2<<20)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(watch)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatal(resp, err)
+	}
+	defer resp.Body.Close()
+	<-sent
+	bob := &user.DefaultInfo{Name: "bob", UID: "uid-bob"}
+	if rec := w.ask(bob, http.MethodPost, things, "0123456789"); rec.Code != http.StatusOK || rec.Body.String() != "0123456789" {
+		t.Errorf("another user's body: %d %s", rec.Code, rec.Body)
 	}
 }
 
