@@ -18,6 +18,7 @@ import (
 	queryv1alpha1 "kapis.dev/ks-apiserver/pkg/api/query/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource"
+	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
@@ -61,11 +62,12 @@ type Handler struct {
 	Options
 	streams       *stream.Guard
 	authenticated http.Handler
+	answers       *httpcache.Responses // to Queries
 }
 
 // New returns a Handler.
 func New(o Options) *Handler {
-	h := &Handler{Options: o}
+	h := &Handler{Options: o, answers: httpcache.NewResponses(maxAnswers, maxAnswer)}
 	h.authenticated = http.HandlerFunc(h.serve)
 	if o.Authenticated != nil {
 		h.authenticated = o.Authenticated(h.authenticated)

@@ -14,6 +14,7 @@ import (
 	queryv1alpha1 "kapis.dev/ks-apiserver/pkg/api/query/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/boundedyaml"
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
@@ -24,6 +25,8 @@ const (
 	// queryLimit is the limit of a Query that names none, and mostOfQuery the highest: the answer is one object, and is in memory as a whole.
 	queryLimit  = "500"
 	mostOfQuery = 5000
+	// maxAnswer bounds the bytes of one page, and maxAnswers those of all that are being made or sent: each is in memory several times.
+	maxAnswer, maxAnswers = 16 << 20, 64 << 20
 )
 
 // create answers a Query with a page in its status.
@@ -69,10 +72,12 @@ func (h *Handler) create(r *http.Request, u user.Info) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var written recorder
+	reserved := h.answers.Reserve()
+	written := recorder{reserved: &reserved}
 	p.Native("").Respond(&written, &http.Request{Method: http.MethodGet, URL: r.URL, Header: http.Header{}})
-	if written.code >= http.StatusBadRequest {
-		return &written, nil
+	if written.err != nil || written.code >= http.StatusBadRequest {
+		reserved.Release()
+		return &written, written.err
 	}
 	var list struct {
 		Metadata   struct{ ResourceVersion string }
@@ -81,11 +86,12 @@ func (h *Handler) create(r *http.Request, u user.Info) (any, error) {
 		Items      json.RawMessage
 	}
 	if err := json.Unmarshal(written.body.Bytes(), &list); err != nil {
+		reserved.Release()
 		return nil, fmt.Errorf("read the page of a Query: %w", err)
 	}
 	q.Status = &queryv1alpha1.QueryStatus{ResourceVersion: list.Metadata.ResourceVersion, TotalItems: list.TotalItems, Partial: p.Partial,
 		Facets: list.Facets, Items: list.Items}
-	return created{q}, nil
+	return created{q, &reserved}, nil
 }
 
 // readQuery reads the body, in JSON or YAML.
@@ -150,19 +156,25 @@ func textOf(v any) (string, error) {
 	return "", status.BadRequestf("no value")
 }
 
-// created is an object that is answered with 201.
-type created struct{ v any }
+// created is an object that is answered with 201, and what is reserved for that.
+type created struct {
+	v        any
+	reserved *httpcache.Reservation
+}
 
 // Respond implements web.Responder.
 func (c created) Respond(w http.ResponseWriter, r *http.Request) {
+	defer c.reserved.Release()
 	web.WriteJSON(w, r, http.StatusCreated, c.v)
 }
 
-// recorder is an answer in memory.
+// recorder is an answer in memory, whose bytes are counted as they come.
 type recorder struct {
-	header http.Header
-	code   int
-	body   bytes.Buffer
+	header   http.Header
+	code     int
+	body     bytes.Buffer
+	reserved *httpcache.Reservation
+	err      error // says why the answer has not all of its bytes
 }
 
 // Header implements http.ResponseWriter.
@@ -177,7 +189,15 @@ func (r *recorder) Header() http.Header {
 func (r *recorder) WriteHeader(code int) { r.code = code }
 
 // Write implements http.ResponseWriter.
-func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
+func (r *recorder) Write(b []byte) (int, error) {
+	if r.err == nil {
+		r.err = r.reserved.Add(int64(len(b)))
+	}
+	if r.err != nil {
+		return 0, r.err
+	}
+	return r.body.Write(b)
+}
 
 // Respond implements web.Responder.
 func (r *recorder) Respond(w http.ResponseWriter, _ *http.Request) {
