@@ -63,8 +63,7 @@ func (r *Reconciler) preview(ctx context.Context, w *writer) (reconcile.Result, 
 		return reconcile.Result{}, err
 	}
 	sum := sha256.Sum256([]byte(plan.Annotations[v1alpha1.AnnotationPreview]))
-	// What is approved is a part of a preview, also where it changes nothing of what is asked for.
-	done := hex.EncodeToString(sum[:4]) + "-" + hashed(want.attempt(), plan.Annotations[v1alpha1.AnnotationApprovedValues])
+	done := hex.EncodeToString(sum[:4]) + "-" + want.id()
 	if plan.Annotations[v1alpha1.AnnotationPreviewed] == done {
 		return reconcile.Result{}, nil
 	}

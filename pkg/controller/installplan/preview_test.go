@@ -147,29 +147,3 @@ func TestX23APreviewTakesNobodysConfigMap(t *testing.T) {
 		t.Errorf("%q, %q, again in %v", w.shown(), condition(w.get("shop"), "Previewed"), again)
 	}
 }
-
-// X23: a preview is made again once it is approved: values of a chart that was approved before, and a Secret with values.
-func TestX23APreviewIsMadeAgainOnceItIsApproved(t *testing.T) {
-	w := installed(t)
-	w.changeUnapproved("shop", func(p *v1alpha1.InstallPlan) {
-		p.Annotations[v1alpha1.AnnotationPreview], p.Spec.Config = "1", "replicas: 2\n"
-	})
-	w.reconcile("shop")
-	w.shows("values that nobody approved", "approved: false", "nobody has approved this")
-	w.change("shop", func(*v1alpha1.InstallPlan) {})
-	w.reconcile("shop")
-	w.shows("approved values", "approved: true")
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "extension-shop", Name: "values", Labels: map[string]string{v1alpha1.LabelValues: "shop"}}}
-	if err := w.client.Create(t.Context(), secret); err != nil {
-		t.Fatal(err)
-	}
-	w.reconcile("shop")
-	w.shows("a Secret that nobody approved", "approved: false")
-	w.approveValues("shop")
-	w.reconcile("shop")
-	w.shows("an approved Secret", "approved: true")
-	before := w.writes
-	if w.reconcile("shop"); w.writes != before || len(w.previewed) != 2 || len(w.applied) != 1 {
-		t.Errorf("%d writes, %d questions, %d operations", w.writes-before, len(w.previewed), len(w.applied))
-	}
-}

@@ -168,7 +168,7 @@ func (e *Authenticator) local(ctx context.Context, a Attempt) (*iam.AuthnResult,
 	if err != nil {
 		return nil, err
 	}
-	return e.second(&iam.AuthnResult{User: u, Methods: []string{iam.MethodPassword}, At: e.now()})
+	return e.second(ctx, &iam.AuthnResult{User: u, Methods: []string{iam.MethodPassword}, At: e.now()})
 }
 
 func (e *Authenticator) remote(ctx context.Context, entry *idp.Entry, ask idp.Password, a Attempt) (*iam.AuthnResult, error) {
@@ -186,7 +186,7 @@ func (e *Authenticator) remote(ctx context.Context, entry *idp.Entry, ask idp.Pa
 	if err != nil {
 		return nil, err
 	}
-	return e.second(p)
+	return e.second(ctx, p)
 }
 
 // link returns the result of a login by an identity.

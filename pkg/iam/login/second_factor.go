@@ -30,7 +30,7 @@ const factorsWait, factorsRetry = 5 * time.Second, 100 * time.Millisecond
 const methodSecondFactor = "second-factor"
 
 // second marks a result as pending if it needs a second factor. A User of whom no factor is known does not log in while there may be one.
-func (e *Authenticator) second(p *iam.AuthnResult) (*iam.AuthnResult, error) {
+func (e *Authenticator) second(ctx context.Context, p *iam.AuthnResult) (*iam.AuthnResult, error) {
 	switch {
 	case e.Factors == nil || e.Policy == FactorOff:
 		return p, nil
@@ -40,6 +40,7 @@ func (e *Authenticator) second(p *iam.AuthnResult) (*iam.AuthnResult, error) {
 	}
 	has := e.Factors.Of(p.User).Any()
 	if !has && e.Factors.Known != nil {
+		e.awaitFactors(ctx) // they may have become unknown since the login began
 		if err := e.Factors.Known(); err != nil {
 			return nil, errUnknownFactors(err)
 		}
@@ -78,7 +79,7 @@ func (e *Authenticator) Register(ctx context.Context, p *iam.AuthnResult, name, 
 	p.User, p.Registration = u, nil
 	if slices.Contains(p.Methods, iam.MethodPassword) {
 		e.awaitFactors(ctx)
-		_, err = e.second(p)
+		_, err = e.second(ctx, p)
 	}
 	return err
 }
