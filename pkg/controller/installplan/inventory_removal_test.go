@@ -107,39 +107,3 @@ func TestX27WhatAFailedAttemptMadeGoes(t *testing.T) {
 		})
 	}
 }
-
-// X27: a rollback removes what its own attempt has made; what one before has left stays noted, and goes with the next success, or with the plan.
-func TestX27ARollbackForgetsNothingOfAnEarlierAttempt(t *testing.T) {
-	for name, removed := range map[string]bool{"once another one succeeds": false, "with the plan": true} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.version("shop", "1.0.0", permissions+"- {apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles], verbs: [escalate]}\n", nil)
-			w.plan("shop", "1.0.0", nil)
-			w.reconcile("shop")
-			web := w.objects
-			upgrade := func(config string, objects []helm.Object, fails ...*helm.Error) {
-				w.objects, w.fails = objects, fails
-				w.change("shop", func(p *v1alpha1.InstallPlan) { p.Spec.Config = config })
-				w.reconcile("shop")
-			}
-			half := &helm.Error{Reason: helm.ReasonFailed, Message: "half of it is there"}
-			upgrade("replicas: 2\n", append(web[:1:1], helm.Object{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: "shop"}), half)
-			if err := w.client.Create(t.Context(), ofRelease("shop", "shop")); err != nil {
-				t.Fatal(err)
-			}
-			w.rollsBack = true
-			upgrade("replicas: 3\n", web, half)
-			if n := w.noted(); len(w.applied) != 3 || n.RecordDigest != "shop 3" || len(n.Objects) != 2 {
-				t.Errorf("after %d operations, noted are %+v", len(w.applied), n)
-			}
-			if removed {
-				w.deleted("shop")
-			} else {
-				upgrade("replicas: 4\n", web)
-			}
-			if left := w.leftRights(); len(left) > 0 {
-				t.Errorf("there are %q", left)
-			}
-		})
-	}
-}

@@ -108,13 +108,12 @@ func (r records) removeLeft(ctx context.Context, want *wanted, o *operation, res
 	return err == nil
 }
 
-// ended notes what an operation has left, if one of the records is its own: the newest one may be somebody else's word still. A rollback
-// removes what its own attempt has made, and nothing of one before: what was noted stays so until an operation succeeds.
+// ended notes what an operation has left, if one of the records is its own: the newest one may be somebody else's word still.
 func (r records) ended(ctx context.Context, want *wanted, o *operation, result *helm.Result, failed error) error {
 	if ctx.Err() != nil || result == nil || !result.Release.IsAfter(o.rendered.Release) {
 		return nil //nolint:nilerr // what failed is told by who calls
 	}
-	return r.kept().End(ctx, r.name(want.plan), o.note, result, o.believed, failed == nil && o.tidied)
+	return r.kept().End(ctx, r.name(want.plan), o.note, result, o.believed, failed == nil && o.tidied || result.RolledBack)
 }
 
 // left returns what was noted of a release and its newest record does not have: what attempts made that failed, of which Helm has no record
