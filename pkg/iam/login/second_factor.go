@@ -55,8 +55,8 @@ func errUnknownFactors(why error) error {
 }
 
 // awaitFactors waits until the factors of all users are known, since a watch is interrupted for a moment whenever the definition of the
-// kind is applied again. It comes before the lockout, which lets the attempts on one user through one after another; and it waits for any
-// name, so that nobody is told by it which ones exist.
+// kind is applied again. A login waits before the lockout, which lets the attempts on one user through one after another, and for any name,
+// so that nobody is told by it which ones exist; and once more in second.
 func (e *Authenticator) awaitFactors(ctx context.Context) {
 	if e.Factors == nil || e.Policy == FactorOff || e.Factors.Known == nil || e.Pause == nil {
 		return
@@ -78,7 +78,6 @@ func (e *Authenticator) Register(ctx context.Context, p *iam.AuthnResult, name, 
 	}
 	p.User, p.Registration = u, nil
 	if slices.Contains(p.Methods, iam.MethodPassword) {
-		e.awaitFactors(ctx)
 		_, err = e.second(ctx, p)
 	}
 	return err
