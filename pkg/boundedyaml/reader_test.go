@@ -22,6 +22,7 @@ var unbounded = map[string]string{
 	"extension/kit/chart_loader.go":          "a file of who runs the program",
 	"extension/kit/lint.go":                  "a file of who runs the program",
 	"gateway/template.go":                    "a ConfigMap of kubesphere-system, which administrators write",
+	"idp/definition.go":                      "Secrets of kubesphere-system, which administrators write",
 	"idp/settings.go":                        "Secrets of kubesphere-system, which administrators write",
 	"oauth/client/client.go":                 "Secrets of kubesphere-system, which administrators write",
 	"setting/config_secret.go":               "ConfigMaps of kubesphere-system, which administrators write",
