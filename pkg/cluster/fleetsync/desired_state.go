@@ -28,9 +28,14 @@ type Snapshots interface {
 // Source knows what is to be in which member. Of each object it has a hash in memory; the objects themselves are those of the caches.
 type Source struct {
 	Caches Snapshots
+	// Definition tells deletions from the loss of a kind's definition; nil where every end is a deletion.
+	Definition Definition
 
 	mu      sync.Mutex
 	objects map[string]map[string]*entry // kind, name
+	// ends are not confirmed, and their objects are among objects; unconfirmed is signalled with each.
+	ends        map[Ref]*end
+	unconfirmed chan struct{}
 	// log are the last changes; the newest has the number version.
 	log     []Ref
 	version uint64
@@ -46,9 +51,10 @@ type entry struct {
 	workspace string
 	// subjects are the users whom a binding names, or the manager of a workspace.
 	subjects []string
-	// created is when a user was made.
+	// created is when the object was made.
 	created time.Time
-	// unread says that the object can't be read as it is now. The rest is as it was before; without a hash it never was anything.
+	// unread says that the object can't be read as it is now, or was lost with its definition. The rest is as it was before; without a hash
+	// it never was anything.
 	unread bool
 	// placed are where a workspace is to be, ending says that it is being deleted, and propagation what then becomes of its namespaces.
 	placed      *placement
@@ -71,7 +77,8 @@ func (p *placement) has(cluster string, l labels.Set) bool {
 
 // NewSource returns a Source, which has to be fed by its Sinks.
 func NewSource(caches Snapshots) *Source {
-	s := &Source{Caches: caches, objects: map[string]map[string]*entry{}, changed: make(chan struct{}), withdrawn: newWithdrawals()}
+	s := &Source{Caches: caches, objects: map[string]map[string]*entry{}, changed: make(chan struct{}), withdrawn: newWithdrawals(),
+		ends: map[Ref]*end{}, unconfirmed: make(chan struct{}, 1)}
 	for _, k := range kinds {
 		s.objects[k.Resource] = map[string]*entry{}
 	}
@@ -109,16 +116,16 @@ func (s *sink) Set(o *store.Object) {
 		klog.ErrorS(err, "An object can't be read: what member clusters have of it stays as it is", "kind", s.kind.Resource, "name", o.Name)
 		s.source.keep(r, c)
 	case c == nil:
-		s.source.set(r, nil, "")
+		s.source.ended(r, "")
 	case c.ending:
-		s.source.set(r, nil, c.propagation)
+		s.source.ended(r, c.propagation)
 	default:
-		s.source.set(r, &c.entry, "")
+		s.source.set(r, &c.entry)
 	}
 }
 
 // Delete implements store.Sink.
-func (s *sink) Delete(_, name string) { s.source.set(Ref{s.kind.Resource, name}, nil, "") }
+func (s *sink) Delete(_, name string) { s.source.ended(Ref{s.kind.Resource, name}, "") }
 
 // keep records that an object can't be read as it is now, of which c is what could be, nil for nothing.
 func (s *Source) keep(r Ref, c *content) {
@@ -130,19 +137,32 @@ func (s *Source) keep(r Ref, c *content) {
 	} else if s.withdrawn.gone.Has(r) { // the former one goes, whatever this is
 		return
 	} else if c != nil {
-		next.subjects = c.subjects
+		next.subjects, next.created = c.subjects, c.created
 	}
 	next.unread = true
 	s.objects[r.Kind][r.Name] = &next
 }
 
-func (s *Source) set(r Ref, next *entry, propagation string) {
+// set records an object as it is now. If it was made again, the former one has ended.
+func (s *Source) set(r Ref, next *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if e := s.ends[r]; e != nil {
+		delete(s.ends, r)
+		s.change(r, nil, e.propagation)
+	}
+	s.change(r, next, "")
+}
+
+// change records an object as it is now, nil for one that was deleted. It is called with the lock held.
+func (s *Source) change(r Ref, next *entry, propagation string) {
 	of := s.objects[r.Kind]
 	old := of[r.Name]
 	switch {
-	case old == nil && next == nil, old != nil && next != nil && old.hash == next.hash && !old.unread:
+	case old == nil && next == nil:
+		return
+	case old != nil && next != nil && old.hash == next.hash && !old.unread:
+		old.created = next.created // it may have been made again
 		return
 	case next == nil:
 		delete(of, r.Name)

@@ -96,7 +96,10 @@ func (s *Syncer) Follow(ctx context.Context, m *cluster.Member) {
 		told = ""
 		var retry <-chan time.Time
 		if err != nil {
-			told, retry, changed = err.Error(), time.After(retryEvery), nil
+			told, retry = err.Error(), time.After(retryEvery)
+			if !errors.Is(err, errUnknown) { // else it may be known with the next change
+				changed = nil
+			}
 		}
 		select {
 		case <-ctx.Done():
