@@ -91,9 +91,17 @@ func (b *bench) bareUnderChurn(ctx context.Context, l lists, m *mix) error {
 	return l.underChurn(ctx, "churn-page-10-by-bare-handler", m, bare)
 }
 
-// bareFollower starts a bare handler that reads what a mix changes, and drops it.
+// bareFollower starts a bare handler that reads what a mix changes, and drops it. It has read all objects once.
 func (b *bench) bareFollower(ctx context.Context, answers []answer) (*process, error) {
-	return startYardstick(ctx, answers, "following", b.clusterConfig())
+	p, err := startYardstick(ctx, answers, "following", b.clusterConfig())
+	if err != nil {
+		return nil, err
+	}
+	if err := b.quiet(ctx, p.pid); err != nil {
+		p.stop()
+		return nil, err
+	}
+	return p, nil
 }
 
 // pagesPerCPU is how many requests a second of processor time answers.

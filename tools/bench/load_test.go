@@ -228,8 +228,8 @@ func TestMeasures(t *testing.T) {
 func TestWaitsEndWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := share(ctx, os.Getpid()); !errors.Is(err, context.Canceled) {
-		t.Errorf("share: %v", err)
+	if _, err := shares(ctx, quietWindow, os.Getpid()); !errors.Is(err, context.Canceled) {
+		t.Errorf("shares: %v", err)
 	}
 	b := &bench{client: client{pid: os.Getpid()}}
 	if err := b.quiet(ctx); !errors.Is(err, context.Canceled) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -104,34 +105,28 @@ const (
 	quietShare = 0.10
 )
 
-// quiet waits until the servers have processed the pods, and reports how much they still use: that much is in every figure.
-func (b *bench) quiet(ctx context.Context) error {
-	deadline := time.Now().Add(quietTimeout)
+// quiet waits until the servers, and other processes, have processed the pods, and reports how much the servers still use: that much is in
+// every figure.
+func (b *bench) quiet(ctx context.Context, others ...int) error {
+	pids, deadline := append([]int{b.client.pid}, others...), time.Now().Add(quietTimeout)
+	if b.kubePID != 0 {
+		pids = append(pids, b.kubePID)
+	}
 	for {
-		ours, err := share(ctx, b.client.pid)
+		used, err := shares(ctx, quietWindow, pids...)
 		if err != nil {
 			return err
 		}
+		if time.Now().Before(deadline) && slices.Max(used) >= quietShare {
+			continue
+		}
 		kube := 0.0
 		if b.kubePID != 0 {
-			if kube, err = share(ctx, b.kubePID); err != nil {
-				return err
-			}
+			kube = used[len(used)-1]
 		}
-		if late := time.Now().After(deadline); late || ours < quietShare && kube < quietShare {
-			fmt.Fprintf(b.out, "# in the background ks-apiserver uses %.1f %% of a core, kube-apiserver %.1f %%\n", 100*ours, 100*kube)
-			return nil
-		}
+		fmt.Fprintf(b.out, "# in the background ks-apiserver uses %.1f %% of a core, kube-apiserver %.1f %%\n", 100*used[0], 100*kube)
+		return nil
 	}
-}
-
-// share returns the share of a core that a process uses for a moment.
-func share(ctx context.Context, pid int) (float64, error) {
-	used, err := shares(ctx, quietWindow, pid)
-	if err != nil {
-		return 0, err
-	}
-	return used[0], nil
 }
 
 // shares returns the shares of a core that processes use in the same time from now on.
