@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 
 	"sigs.k8s.io/yaml"
@@ -227,4 +228,14 @@ func eachMember(object json.RawMessage, f func(name string, value json.RawMessag
 		err = nil
 	}
 	return err
+}
+
+// tellMissing tells the user which clusters are not in a list.
+func (g *getter) tellMissing(l *list) {
+	for _, m := range l.Clusters.Missing {
+		fmt.Fprintf(g.tell, "Cluster %s is missing: %s\n", plainText(m.Name), plainText(m.Reason))
+	}
+	if len(l.Clusters.Refused) > 0 {
+		fmt.Fprintf(g.tell, "You may not list these objects in: %s\n", plainText(strings.Join(l.Clusters.Refused, ", ")))
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store/feed"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 
@@ -213,4 +214,26 @@ func (c *cache) lastError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
+}
+
+// behind returns why kube-apiserver may have objects that are not cached, nil while the kind is up to date.
+func (c *cache) behind() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil && !c.current {
+		return errIncomplete
+	}
+	return c.err
+}
+
+// usable returns c, or an error where c only stands for a kind or a namespace that is too large.
+func (c *cache) usable() (*cache, error) {
+	switch {
+	case c.refused == nil:
+		return c, nil
+	case c.namespace != "":
+		return nil, tooLarge(cacheKey{c.gvr, c.namespace})
+	}
+	gr := c.gvr.GroupResource()
+	return nil, status.RetryAfter(refusedRetrySeconds, unavailable(gr, gr.String()+" can't be listed: "+c.refused.Error()))
 }

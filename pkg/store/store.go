@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"kapis.dev/ks-apiserver/pkg/informer"
-	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/store/feed"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 
@@ -185,16 +184,6 @@ func Complete(s *Store, kinds ...schema.GroupVersionResource) func() error {
 	}
 }
 
-// behind returns why kube-apiserver may have objects that are not cached, nil while the kind is up to date.
-func (c *cache) behind() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err == nil && !c.current {
-		return errIncomplete
-	}
-	return c.err
-}
-
 // Snapshot returns the objects of a kind as they are now. A kind that is not cached yet is started and waited for briefly.
 // The error is a 503 with the reason.
 func (s *Store) Snapshot(ctx context.Context, gvr schema.GroupVersionResource) (*index.Snapshot, error) {
@@ -233,18 +222,6 @@ func (s *Store) first(ctx context.Context, c *cache) (*index.Snapshot, error) {
 	}
 	gr := c.gvr.GroupResource()
 	return nil, unavailable(gr, fmt.Sprintf("%s are not ready: %s", gr, why))
-}
-
-// usable returns c, or an error where c only stands for a kind or a namespace that is too large.
-func (c *cache) usable() (*cache, error) {
-	switch {
-	case c.refused == nil:
-		return c, nil
-	case c.namespace != "":
-		return nil, tooLarge(cacheKey{c.gvr, c.namespace})
-	}
-	gr := c.gvr.GroupResource()
-	return nil, status.RetryAfter(refusedRetrySeconds, unavailable(gr, gr.String()+" can't be listed: "+c.refused.Error()))
 }
 
 // SnapshotWithin is Snapshot for optional data. It waits at most for wait, and not at all for a kind that can't be read. It returns nil

@@ -42,5 +42,3 @@ func (p *Plan) Failed() error {
 	}
 	return p.Fault()
 }
-
-// Which cache answers a query is decided here, and nowhere else.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"kapis.dev/ks-apiserver/pkg/queryclient"
 )
@@ -48,14 +47,4 @@ func (g *getter) get(ctx context.Context, q queryclient.Query, accept string) ([
 	all[items], _ = json.Marshal(list) // JSON can be encoded
 	text, err = json.Marshal(all)
 	return text, partial, err
-}
-
-// tellMissing tells the user which clusters are not in a list.
-func (g *getter) tellMissing(l *list) {
-	for _, m := range l.Clusters.Missing {
-		fmt.Fprintf(g.tell, "Cluster %s is missing: %s\n", plainText(m.Name), plainText(m.Reason))
-	}
-	if len(l.Clusters.Refused) > 0 {
-		fmt.Fprintf(g.tell, "You may not list these objects in: %s\n", plainText(strings.Join(l.Clusters.Refused, ", ")))
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -91,22 +90,6 @@ func (q *escalationCheck) unnamed(groups []string) error {
 	}
 	return q.refuse("bindings of rbac.authorization.k8s.io name this user, and every login as the user has what they grant: ask a" +
 		" user who has the verb bind on users")
-}
-
-// SystemScopes returns the workspace and the namespaces of the system in which a user is bound. Who is a member there reaches the keys of
-// the platform.
-func SystemScopes(of Memberships, u user.Info) (out []authz.BindingScope) {
-	in, _ := of.Memberships(u)
-	if in == nil {
-		return nil
-	}
-	for _, name := range in.Workspaces {
-		out = append(out, authz.BindingScope{Scope: request.Workspace, Workspace: name})
-	}
-	for _, name := range in.Namespaces {
-		out = append(out, authz.BindingScope{Scope: request.Namespace, Namespace: name})
-	}
-	return slices.DeleteFunc(out, func(at authz.BindingScope) bool { return !isSystem(of, at) })
 }
 
 // outranks returns nil if the writer holds what is bound to the user's name, and to the user's groups, on the platform, in the cluster and
