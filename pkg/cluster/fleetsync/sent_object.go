@@ -144,7 +144,8 @@ func workspaceOf(raw []byte) (*content, error) {
 	if of := t.Spec.Placement.ClusterSelector; of != nil && len(p.clusters) == 0 && !ending { // else it does not count
 		var err error
 		if p.selector, err = metav1.LabelSelectorAsSelector(of); err != nil {
-			return &content{entry: entry{subjects: managerOf(t), created: t.CreationTimestamp.Time}}, fmt.Errorf("read the selector of clusters: %w", err)
+			c := &content{entry: entry{subjects: managerOf(t), created: t.CreationTimestamp.Time}}
+			return c, fmt.Errorf("read the selector of clusters: %w", err)
 		}
 	}
 	out := &tenantv1beta1.Workspace{}
