@@ -118,7 +118,7 @@ func NewHub(ctx context.Context, o Options, held Grants, bound tenant.Membership
 	}
 	h := &Hub{authority: authority, source: fleetsync.NewSource(o.Caches), agent: o.Agent, caFile: o.CAFile, address: make(chan string, 1),
 		caches: o.Caches, host: o.Host, drain: o.Drain, Asked: fleetlist.NewAsked()}
-	h.source.Definition = definitionOf(objects.Resource(definitionsKind))
+	h.source.Going = definitionGoing(objects.Resource(definitionsKind))
 	h.Hub = hub.New(hub.Options{Clusters: objects.Resource(ClustersKind), Authority: authority, UID: uid, Host: o.Host, Now: time.Now,
 		Leases: o.Client.CoordinationV1().Leases(o.Namespace), Drain: o.Drain, Reached: h.reached})
 	syncer := &fleetsync.Syncer{Source: h.source, Known: h.isCurrent, Hub: uid, Current: h.Members.ByUID}
@@ -206,10 +206,7 @@ func (h *Hub) isCurrent() error {
 	if err := h.known(); err != nil {
 		return err
 	}
-	if err := h.fed.Load().complete(); err != nil {
-		return err
-	}
-	return h.source.Confirmed()
+	return h.fed.Load().complete()
 }
 
 // Run keeps the authority and the conditions of members, until ctx ends.

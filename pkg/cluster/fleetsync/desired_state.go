@@ -28,12 +28,12 @@ type Snapshots interface {
 // Source knows what is to be in which member. Of each object it has a hash in memory; the objects themselves are those of the caches.
 type Source struct {
 	Caches Snapshots
-	// Definition tells deletions from the loss of a kind's definition; nil where every end is a deletion.
-	Definition Definition
+	// Going tells deletions from the loss of a kind's definition; nil where every end is a deletion.
+	Going Going
 
 	mu      sync.Mutex
 	objects map[string]map[string]*entry // kind, name
-	// ends are not confirmed, and their objects are among objects; unconfirmed is signalled with each.
+	// ends are not confirmed; unconfirmed is signalled with each.
 	ends        map[Ref]*end
 	unconfirmed chan struct{}
 	// log are the last changes; the newest has the number version.
@@ -51,10 +51,10 @@ type entry struct {
 	workspace string
 	// subjects are the users whom a binding names, or the manager of a workspace.
 	subjects []string
-	// created is when the object was made.
+	// created is when a user was made.
 	created time.Time
-	// unread says that the object can't be read as it is now, or was lost with its definition. The rest is as it was before; without a hash
-	// it never was anything.
+	// unread says that the object can't be read as it is now, or is gone, and was not deleted as far as is known. The rest is as it was
+	// before; without a hash it never was anything.
 	unread bool
 	// placed are where a workspace is to be, ending says that it is being deleted, and propagation what then becomes of its namespaces.
 	placed      *placement
@@ -137,7 +137,7 @@ func (s *Source) keep(r Ref, c *content) {
 	} else if s.withdrawn.gone.Has(r) { // the former one goes, whatever this is
 		return
 	} else if c != nil {
-		next.subjects, next.created = c.subjects, c.created
+		next.subjects = c.subjects
 	}
 	next.unread = true
 	s.objects[r.Kind][r.Name] = &next
@@ -159,10 +159,7 @@ func (s *Source) change(r Ref, next *entry, propagation string) {
 	of := s.objects[r.Kind]
 	old := of[r.Name]
 	switch {
-	case old == nil && next == nil:
-		return
-	case old != nil && next != nil && old.hash == next.hash && !old.unread:
-		old.created = next.created // it may have been made again
+	case old == nil && next == nil, old != nil && next != nil && old.hash == next.hash && !old.unread:
 		return
 	case next == nil:
 		delete(of, r.Name)

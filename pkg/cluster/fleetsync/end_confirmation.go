@@ -12,29 +12,37 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// confirmAfter is how long ends are gathered before the definitions of their kinds are read.
-const confirmAfter = 50 * time.Millisecond
+const (
+	// confirmAfter is how long ends are gathered before the definitions of their kinds are read.
+	confirmAfter = 50 * time.Millisecond
+	// confirmWithin is how long an end may wait before what is told without it is not all that there is.
+	confirmWithin = time.Second
+)
 
-// Definition returns when the definition (CRD) that serves a kind was made, read past all caches: the zero time while none serves it, or
-// the one that does is being deleted. kube-apiserver deletes all objects of a definition with it, and a watch does not say why one was
-// deleted.
-type Definition func(ctx context.Context, kind schema.GroupVersionResource) (since time.Time, err error)
+// Going reports whether the definition (CRD) of a kind is being deleted, or gone, read past all caches. kube-apiserver deletes all objects
+// of a definition with it, and a watch does not say why one was deleted.
+type Going func(ctx context.Context, kind schema.GroupVersionResource) (bool, error)
 
-// end is that of an object, as long as it is not known whether the object was deleted or lost with its definition.
+// end is that of an object, as long as it is not known whether the object was deleted, or lost with its definition.
 type end struct {
-	// propagation is what then becomes of the namespaces of a workspace.
+	at time.Time
+	// propagation is what becomes of the namespaces of a workspace.
 	propagation string
 }
 
-// ended records that an object is not here any more, or is being deleted.
+// ended records that an object is not here any more, or is being deleted. Until that is confirmed it counts as one that can't be read.
 func (s *Source) ended(r Ref, propagation string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	o := s.objects[r.Kind][r.Name]
 	switch {
-	case s.Definition == nil:
+	case s.Going == nil:
 		s.change(r, nil, propagation)
-	case s.objects[r.Kind][r.Name] != nil && s.ends[r] == nil: // what the deletion said is known before the object is gone
-		s.ends[r] = &end{propagation}
+	case o != nil && s.ends[r] == nil: // what the deletion said is known before the object is gone
+		s.ends[r] = &end{time.Now(), propagation}
+		kept := *o
+		kept.unread = true
+		s.objects[r.Kind][r.Name] = &kept
 		select {
 		case s.unconfirmed <- struct{}{}:
 		default: // a signal is already pending
@@ -42,19 +50,19 @@ func (s *Source) ended(r Ref, propagation string) {
 	}
 }
 
-// Confirm confirms ends until ctx is done, where Definition is set.
+// Confirm confirms ends until ctx is done, where Going is set.
 func (s *Source) Confirm(ctx context.Context) {
 	for {
-		var again <-chan time.Time
+		again, more := (<-chan time.Time)(nil), s.unconfirmed
 		if err := s.confirm(ctx); err != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "What was deleted stays in member clusters until its definition can be read; it is tried again")
-			again = time.After(retryEvery)
+			again, more = time.After(retryEvery), nil
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-again:
-		case <-s.unconfirmed:
+		case <-more:
 			select {
 			case <-ctx.Done():
 				return
@@ -64,20 +72,22 @@ func (s *Source) Confirm(ctx context.Context) {
 	}
 }
 
-var errUnconfirmed = errors.New("it is not known yet whether what is gone was deleted, or lost with its definition")
+var errUnconfirmed = errors.New("the definition of what is gone can't be read: it may have been deleted, or lost with its definition")
 
-// Confirmed returns nil while all ends are confirmed.
-func (s *Source) Confirmed() error {
+// confirmed returns nil unless an end has waited for long.
+func (s *Source) confirmed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.ends) > 0 {
-		return errUnconfirmed
+	for _, e := range s.ends {
+		if time.Since(e.at) > confirmWithin {
+			return errUnconfirmed
+		}
 	}
 	return nil
 }
 
-// confirm reads the definitions of what ended. What was deleted is to go in members. What was lost stays there as it is: a definition that
-// is being deleted takes its objects with it, and an object older than its definition was one of a former definition.
+// confirm reads the definitions of what ended. What was deleted is to go in members. What was lost with its definition stays there as it
+// is.
 func (s *Source) confirm(ctx context.Context) error {
 	s.mu.Lock()
 	ends := maps.Clone(s.ends)
@@ -88,37 +98,29 @@ func (s *Source) confirm(ctx context.Context) error {
 		if len(refs) == 0 {
 			continue
 		}
-		since, err := s.Definition(ctx, origin(k))
+		going, err := s.Going(ctx, origin(k))
 		if err != nil {
 			failed = append(failed, fmt.Errorf("read the definition of %s: %w", origin(k).GroupResource(), err))
 			continue
 		}
-		if lost := s.settle(refs, ends, since); lost > 0 {
-			klog.InfoS("Objects were lost with their definition: member clusters keep them as they are", "kind", origin(k).GroupResource(),
-				"objects", lost)
+		for _, r := range refs {
+			s.settle(r, ends[r], going)
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// settle applies ends of one kind, whose definition was made since, and returns how many of its objects were lost.
-func (s *Source) settle(refs []Ref, ends map[Ref]*end, since time.Time) (lost int) {
+// settle applies an end, unless the object was made again since; it may even have ended again.
+func (s *Source) settle(r Ref, e *end, lost bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, r := range refs {
-		e := s.ends[r]
-		if e == nil || e != ends[r] { // it was made again since, and may have ended again
-			continue
-		}
-		delete(s.ends, r)
-		if o := s.objects[r.Kind][r.Name]; since.IsZero() || o.created.Before(since) {
-			kept := *o
-			kept.unread = true
-			s.objects[r.Kind][r.Name] = &kept
-			lost++
-			continue
-		}
-		s.change(r, nil, e.propagation)
+	if s.ends[r] != e {
+		return
 	}
-	return lost
+	delete(s.ends, r)
+	if lost {
+		klog.InfoS("An object was lost with its definition: member clusters keep it as it is", "kind", r.Kind, "name", r.Name)
+		return
+	}
+	s.change(r, nil, e.propagation)
 }

@@ -96,10 +96,7 @@ func (s *Syncer) Follow(ctx context.Context, m *cluster.Member) {
 		told = ""
 		var retry <-chan time.Time
 		if err != nil {
-			told, retry = err.Error(), time.After(retryEvery)
-			if !errors.Is(err, errUnknown) { // else it may be known with the next change
-				changed = nil
-			}
+			told, retry, changed = err.Error(), time.After(retryEvery), nil
 		}
 		select {
 		case <-ctx.Done():
@@ -205,7 +202,7 @@ func (r *round) compare(ctx context.Context, m *cluster.Member, t *Target) error
 	}
 	pending = slices.Concat(missing.Pending, pending, unread, r.ungiven)
 	if synced, _ := m.SyncedHere(); !synced { // F25: what was taken away may still be there
-		if err := passing(pending); err != nil {
+		if err := cmp.Or(passing(pending), r.Source.confirmed()); err != nil {
 			m.SetSyncedWhile(ctx, false, pending)
 			return err
 		}

@@ -103,7 +103,7 @@ func roleOrBindingOf(kind schema.GroupVersionResource, raw []byte) (*content, er
 			out[field] = v
 		}
 	}
-	c := &content{entry: entry{subjects: subjectsOf(meta.Subjects), created: m.CreationTimestamp.Time}}
+	c := &content{entry: entry{subjects: subjectsOf(meta.Subjects)}}
 	if kind.Resource == "workspaceroles" || kind.Resource == "workspacerolebindings" {
 		if c.workspace = m.Labels[tenantv1beta1.LabelWorkspace]; c.workspace == "" {
 			return nil, nil // it gives nobody anything
@@ -144,8 +144,7 @@ func workspaceOf(raw []byte) (*content, error) {
 	if of := t.Spec.Placement.ClusterSelector; of != nil && len(p.clusters) == 0 && !ending { // else it does not count
 		var err error
 		if p.selector, err = metav1.LabelSelectorAsSelector(of); err != nil {
-			c := &content{entry: entry{subjects: managerOf(t), created: t.CreationTimestamp.Time}}
-			return c, fmt.Errorf("read the selector of clusters: %w", err)
+			return &content{entry: entry{subjects: managerOf(t)}}, fmt.Errorf("read the selector of clusters: %w", err)
 		}
 	}
 	out := &tenantv1beta1.Workspace{}
@@ -160,7 +159,7 @@ func workspaceOf(raw []byte) (*content, error) {
 		}
 	}
 	out.Spec.Manager = t.Spec.Template.Spec.Manager
-	c, err := encode(&content{entry: entry{subjects: managerOf(t), created: t.CreationTimestamp.Time, placed: p, ending: ending,
+	c, err := encode(&content{entry: entry{subjects: managerOf(t), placed: p, ending: ending,
 		propagation: t.Annotations[tenantv1beta1.AnnotationDeletionPropagation]}}, out)
 	if err != nil {
 		return nil, err
