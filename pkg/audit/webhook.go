@@ -130,11 +130,13 @@ func (o *WebhookOptions) open() (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	only := new(http.Protocols)
+	only.SetHTTP1(true) // a request that times out ends its connection: by HTTP/2 the next one would wait on the same
 	return &http.Client{
 		Timeout:       sendTimeout,
 		CheckRedirect: webhook.NoRedirect,
 		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, TLSClientConfig: t, ForceAttemptHTTP2: true, MaxResponseHeaderBytes: maxHeader,
+			Proxy: http.ProxyFromEnvironment, TLSClientConfig: t, Protocols: only, MaxResponseHeaderBytes: maxHeader,
 			MaxConnsPerHost: o.Senders, MaxIdleConnsPerHost: o.Senders, IdleConnTimeout: time.Minute,
 		},
 	}, nil

@@ -8,12 +8,14 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -176,6 +178,38 @@ func TestWebhookSendsUntilItArrives(t *testing.T) {
 	defer v.mu.Unlock()
 	if len(v.keys) != 6 || v.keys[0] == "" || v.keys[0] != v.keys[4] || v.keys[4] == v.keys[5] {
 		t.Errorf("keys of the attempts: %q", v.keys)
+	}
+}
+
+// O16, O17: what a connection leads to may be gone without a word, so that an attempt which times out is not repeated on it.
+func TestWebhookLeavesAConnectionThatHangs(t *testing.T) {
+	type key struct{}
+	var connections atomic.Int64
+	hangs := make(chan struct{})
+	start := func(h http.Handler) *httptest.Server {
+		srv := httptest.NewUnstartedServer(h)
+		srv.EnableHTTP2 = true
+		srv.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+			return context.WithValue(ctx, key{}, connections.Add(1))
+		}
+		srv.StartTLS()
+		return srv
+	}
+	v := receive(t, start, func(_ http.ResponseWriter, r *http.Request, attempt int) bool {
+		if attempt > 1 && r.Context().Value(key{}) == int64(1) {
+			<-hangs
+		}
+		return true
+	})
+	t.Cleanup(func() { close(hangs) })
+	w, stop := startWebhook(t, WebhookOptions{URL: v.URL, SkipVerify: true})
+	defer stop()
+	w.client.Timeout = 200 * time.Millisecond
+	for _, uri := range []string{"/first", "/second"} {
+		w.Record(event(uri))
+		if got := v.next(t).RequestURI; got != uri {
+			t.Errorf("got %s", got)
+		}
 	}
 }
 
