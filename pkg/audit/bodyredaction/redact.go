@@ -2,9 +2,11 @@ package bodyredaction
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
 )
@@ -99,11 +101,20 @@ func clean(v any, f *fields) any {
 		}
 		return v
 	case string:
-		if hasSecret(v) {
+		if hasSecret(v) || hasSecret(fromBase64(v)) {
 			return Redacted
 		}
 	}
 	return v
+}
+
+// fromBase64 returns the text that another is in base64, "" for none.
+func fromBase64(s string) string {
+	raw, err := base64.StdEncoding.DecodeString(s)
+	if err != nil || !utf8.Valid(raw) {
+		return ""
+	}
+	return string(raw)
 }
 
 // isFlag reports whether v is an argument whose value, a secret, is the next one.

@@ -35,6 +35,10 @@ var kinds = []struct {
 	{"platformconfigs", "PlatformConfig", [][]string{{"data", "a"}, {"spec", "any"}}},
 	{"identityproviders", "", [][]string{{"provider", "any"}}},
 	{"installplans", "InstallPlan", [][]string{{"spec", "config"}, {"spec", "clusterScheduling", "overrides", "member"}}},
+	{"applications", "", [][]string{{"spec", "values"}}},
+	{"applicationreleases", "ApplicationRelease", [][]string{{"spec", "values"}}},
+	{"apps", "", [][]string{{"package"}}},
+	{"applicationversions", "", [][]string{{"package"}}},
 	{"pods", "Pod", [][]string{{"spec", "password"}, {"spec", "dbPasswd"}, {"a", "clientSecret"}, {"a", "access_token"}, {"a", "apiKey"}, {"a", "api-key"},
 		{"a", "PrivateKey"}, {"metadata", "annotations", "example.com/kubeconfig"}, {"a", "authorization"}, {"a", "credentials", "any"},
 		{"a", "paſſword"}, {"metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"}, {"metadata", "managedFields"}}},
@@ -136,6 +140,10 @@ func TestNoSecretWithinATextIsLeft(t *testing.T) {
 		"StrategicDelete": `{"$deleteFromPrimitiveList/tokens":["` + canary + `"]}`,
 	} {
 		check(t, name, (&bodyredaction.Body{Text: []byte(body), Resources: []string{"pods"}}).JSON())
+	}
+	encoded := base64.StdEncoding.EncodeToString([]byte("auth:\n  password: " + canary + "\n"))
+	if out := (&bodyredaction.Body{Text: []byte(`{"binaryData":{"a":"` + encoded + `"}}`), Resources: []string{"configmaps"}}).JSON(); strings.Contains(string(out), encoded) {
+		t.Errorf("in base64: %s", out)
 	}
 	b := &bodyredaction.Body{Text: []byte(`{"data":{"a":"` + canary + `"}}`), Resources: []string{"configmaps"}, Namespace: "kubesphere-system"}
 	check(t, "a patch of the configuration", b.JSON())

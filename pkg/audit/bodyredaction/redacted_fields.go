@@ -100,6 +100,14 @@ var byResource = func() map[string]*fields {
 		"clusterconnectionconfigurations": allBut("apiVersion", "kind", "metadata", "items"),
 		"installplans":                    {},
 	}
+	for _, releases := range []string{"applications", "applicationreleases"} {
+		all[releases] = &fields{}
+		all[releases].hide([]string{"spec", "values"})
+	}
+	for _, packages := range []string{"apps", "applicationversions"} {
+		all[packages] = &fields{}
+		all[packages].hide([]string{"package"})
+	}
 	all["installplans"].hide([]string{"spec", "config"})
 	all["installplans"].hide([]string{"spec", "clusterScheduling", "overrides"})
 	for _, kind := range hidingKinds {
