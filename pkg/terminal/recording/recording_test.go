@@ -258,6 +258,7 @@ type memory struct {
 	cast   bytes.Buffer
 	meta   []byte
 	block  chan struct{} // Write waits for it
+	check  chan struct{} // Check does
 	fail   error         // of Write
 	gone   error         // of Check
 	noOpen error
@@ -267,6 +268,9 @@ func (m *memory) Open(context.Context, string, []byte) (recording.Store, error) 
 func (m *memory) Run(ctx context.Context)                                       { <-ctx.Done() }
 func (m *memory) Lost() <-chan error                                            { return nil }
 func (m *memory) Check() error {
+	if m.check != nil {
+		<-m.check
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.gone
@@ -474,9 +478,10 @@ func TestASessionEndsWithItsSink(t *testing.T) { // O12
 	}{
 		"DeletedWhileNothingIsShown": {func(t *testing.T) recording.Sink { t.Helper(); return folder(t, 0, 0) },
 			func(s recording.Sink) { _ = os.RemoveAll(s.(*recording.Folder).Path) }},
-		"Failing": {func(*testing.T) recording.Sink { return &memory{} }, func(s recording.Sink) { s.(*memory).set(errors.New("full"), nil) }},
-		"Gone":    {func(*testing.T) recording.Sink { return &memory{} }, func(s recording.Sink) { s.(*memory).set(nil, errors.New("gone")) }},
-		"Hanging": {func(*testing.T) recording.Sink { return &memory{block: make(chan struct{})} }, func(recording.Sink) {}},
+		"Failing":                    {func(*testing.T) recording.Sink { return &memory{} }, func(s recording.Sink) { s.(*memory).set(errors.New("full"), nil) }},
+		"Gone":                       {func(*testing.T) recording.Sink { return &memory{} }, func(s recording.Sink) { s.(*memory).set(nil, errors.New("gone")) }},
+		"Hanging":                    {func(*testing.T) recording.Sink { return &memory{block: make(chan struct{})} }, func(recording.Sink) {}},
+		"HangingWhileNothingIsShown": {func(*testing.T) recording.Sink { return &memory{check: make(chan struct{})} }, func(recording.Sink) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -500,8 +505,12 @@ func TestASessionEndsWithItsSink(t *testing.T) { // O12
 				if !errors.As(cause, &e) || e.Code != terminal.CodeUnrecorded || time.Since(began) > 5*time.Second {
 					t.Errorf("%v after %v", cause, time.Since(began))
 				}
-				if m, ok := sink.(*memory); ok && m.block != nil {
-					close(m.block)
+				if m, ok := sink.(*memory); ok {
+					for _, hangs := range []chan struct{}{m.block, m.check} {
+						if hangs != nil {
+							close(hangs)
+						}
+					}
 				}
 				w.stop()
 				if w.Held() != 0 || count(t, w, "ks_terminal_recording_total", "failed") != 1 {

@@ -45,7 +45,7 @@ func (w *writer) run() {
 		case <-w.rec.wake:
 			w.drain()
 		case <-check.C:
-			if err := w.store.Check(); err != nil {
+			if err := w.check(); err != nil {
 				w.rec.lose(err)
 			}
 		case err := <-w.store.Lost():
@@ -77,7 +77,7 @@ func (w *writer) drain() {
 		if err == nil {
 			continue
 		}
-		if gone := w.store.Check(); gone != nil {
+		if gone := w.check(); gone != nil {
 			err = gone
 		} else if !w.rec.of.Strict {
 			w.rec.of.failed(w.rec.id, err)
@@ -95,12 +95,25 @@ func (w *writer) drain() {
 	}
 }
 
+// check reports whether what is written is still there. Of a folder on another machine it is the first that hangs: the kernel takes writes for
+// a while.
+func (w *writer) check() error {
+	defer w.bounded("a check")()
+	return w.store.Check()
+}
+
+// bounded ends a session that has to be recorded if something takes longer than stall, until the function that it returns is called.
+func (w *writer) bounded(what string) (done func()) {
+	if !w.rec.of.Strict {
+		return func() {}
+	}
+	late := time.AfterFunc(stall, func() { w.rec.lose(fmt.Errorf("%s takes more than %v", what, stall)) })
+	return func() { late.Stop() }
+}
+
 // put writes a header, unless it was written, and events.
 func (w *writer) put(header, events []byte) error {
-	if w.rec.of.Strict {
-		late := time.AfterFunc(stall, func() { w.rec.lose(fmt.Errorf("a write takes more than %v", stall)) })
-		defer late.Stop()
-	}
+	defer w.bounded("a write")()
 	all := events
 	if len(header) > 0 {
 		all = append(append(make([]byte, 0, len(header)+len(events)), header...), events...)
