@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,8 +26,12 @@ import (
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
-// debugTimeout is how long a container that is added to a pod may take to run: its image may have to be pulled.
-const debugTimeout = 2 * time.Minute
+const (
+	// debugTimeout is how long a container that is added to a pod may take to run: its image may have to be pulled.
+	debugTimeout = 2 * time.Minute
+	// attachEvery is how often it is tried to attach to one whose terminal is over.
+	attachEvery = time.Second
+)
 
 // Debug is for containers that have no shell: a container with one is added to the pod, in the namespace of processes of the other.
 type Debug struct {
@@ -103,13 +110,15 @@ type openedDebug struct {
 	container *corev1.EphemeralContainer
 	request   *http.Request
 	attach    *http.Request
+	ends      bool // the container: it has ended, or does with the terminal that is attached to it
 	leave     func()
 }
 
 // Respond adds the container, opens the terminal, and returns when it has ended. The container ends with it, and is listed in the pod
 // until that is gone: Kubernetes removes none.
 func (o *openedDebug) Respond(w http.ResponseWriter, r *http.Request) {
-	defer o.leave()
+	leave := o.leave
+	defer func() { leave() }()
 	info := request.InfoFrom(r.Context())
 	subject := terminal.Subject{Namespace: info.Namespace, Pod: info.Name, Container: o.container.Name}
 	o.guarded(w, r, subject, func(over *http.Request, rec terminal.Recording) {
@@ -122,7 +131,37 @@ func (o *openedDebug) Respond(w http.ResponseWriter, r *http.Request) {
 		klog.InfoS("container of a terminal added", "user", request.UserFrom(r.Context()).GetName(), "namespace", info.Namespace,
 			"pod", info.Name, "container", o.container.Name, "target", o.container.TargetContainerName)
 		o.run(w, over, within(over.Context(), o.attach), o, rec, "")
+		if !o.ends {
+			go o.endUnattached(context.WithoutCancel(over.Context()), leave)
+			leave = func() {}
+		}
 	})
+}
+
+// endUnattached ends the container of a terminal that was over before it could be attached, as while the image was pulled: its input ends
+// with what is attached first, and until then it runs, as long as the pod. The decisions are those of the opening, and the terminal counts
+// as open meanwhile.
+func (o *openedDebug) endUnattached(ctx context.Context, leave func()) {
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, debugTimeout)
+	defer cancel()
+	again := time.NewTicker(attachEvery)
+	defer again.Stop()
+	for {
+		var started atomic.Bool
+		err := o.Executor.Exec(within(ctx, o.attach), terminal.Streams{Stdin: strings.NewReader(""), Stdout: io.Discard, TTY: true,
+			Started: func() { started.Store(true) }})
+		if started.Load() {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			klog.InfoS("container of a terminal that is over was not ended: it may run until its pod is gone", "pod", o.pod,
+				"container", o.container.Name, "reason", err)
+			return
+		case <-again.C:
+		}
+	}
 }
 
 // send sends an order for the pod as the caller, by a decision of its own, and returns the pod in the answer.
@@ -164,6 +203,7 @@ func (o *openedDebug) Exec(r *http.Request, s terminal.Streams) error {
 		case len(own) == 0:
 			return pod, false, nil
 		case own[0].State.Terminated != nil:
+			o.ends = true
 			return pod, false, status.Errorf(http.StatusNotFound, "the container %s has ended before it could be used: %s", o.container.Name,
 				trouble(pod))
 		}
@@ -175,5 +215,6 @@ func (o *openedDebug) Exec(r *http.Request, s terminal.Streams) error {
 	if err != nil {
 		return err
 	}
+	o.ends = true
 	return o.Executor.Exec(r, s)
 }

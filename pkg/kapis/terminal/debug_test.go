@@ -2,7 +2,9 @@ package terminal_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -126,6 +128,71 @@ func TestAContainerIsAddedForOneWithoutAShell(t *testing.T) {
 	if attached.Method != http.MethodPost || attached.URL.Path != "/api/v1/namespaces/a/pods/p/attach" || attached.URL.Query().Get("container") != c.Name ||
 		request.InfoFrom(attached.Context()).Asked() != `create pods/attach "p"` || !authz.DecisionFrom(attached.Context()).Allowed() {
 		t.Errorf("attached is %s %s", attached.Method, attached.URL)
+	}
+}
+
+// O1: a container whose terminal is over before it runs, or never began, is ended by an input that ends, and counts until then.
+func TestAContainerThatNobodyWaitsForIsEnded(t *testing.T) {
+	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}
+	p := &podOfBob{t: t, states: []corev1.ContainerState{waiting}}
+	var tries int
+	ended := make(chan *http.Request, 1)
+	url := debugging(t, p, nil, func(r *http.Request, s terminal.Streams) error {
+		if tries++; tries == 1 {
+			return errors.New("container not found: it is being pulled")
+		}
+		in, err := io.ReadAll(s.Stdin)
+		if err != nil || len(in) > 0 || !s.TTY {
+			t.Errorf("its input is %q, %v", in, err)
+		}
+		s.Started()
+		ended <- r
+		return nil
+	})
+	conn, _, said := dial(t, url+"?container=web&shell=sh&debug=tools:1")
+	if conn == nil {
+		t.Fatal(said)
+	}
+	_ = conn.CloseNow()
+	r := <-ended
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if tries != 2 || len(p.added) != 1 || r.URL.Query().Get("container") != p.added[0].Name || !authz.DecisionFrom(r.Context()).Allowed() {
+		t.Errorf("after %d tries %s was attached to, of %+v", tries, r.URL, p.added)
+	}
+}
+
+// O1: what is no WebSocket that can be answered is refused before anything is changed.
+func TestWhatCanNotBeAnsweredChangesNothing(t *testing.T) {
+	key := "Sec-WebSocket-Key: " + base64.StdEncoding.EncodeToString(make([]byte, 16))
+	for name, headers := range map[string][]string{
+		"AnotherVersion": {"Sec-WebSocket-Version: 8", key},
+		"NoVersion":      {key},
+		"NoKey":          {"Sec-WebSocket-Version: 13"},
+		"TwoKeys":        {"Sec-WebSocket-Version: 13", key, key},
+		"AShortKey":      {"Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: YQ=="},
+		"ABrokenKey":     {"Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: !"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &podOfBob{t: t}
+			url := debugging(t, p, nil, func(*http.Request, terminal.Streams) error { t.Error("it is attached"); return nil })
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"?container=web&debug=tools:1", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, line := range append(headers, "Connection: Upgrade", "Upgrade: websocket") {
+				k, v, _ := strings.Cut(line, ": ")
+				r.Header.Add(k, v)
+			}
+			res, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+			if res.StatusCode != http.StatusBadRequest || len(p.added) > 0 {
+				t.Errorf("it is %d, and added is %+v", res.StatusCode, p.added)
+			}
+		})
 	}
 }
 
