@@ -178,7 +178,7 @@ func (r *Reconciler) releaseNamespaces(ctx context.Context, w *tenantv1beta1.Wor
 			going++
 		case cascades(w) && !protected(ns):
 			going++
-			if err := r.Client.Delete(ctx, ns, client.Preconditions{UID: &ns.UID}); client.IgnoreNotFound(err) != nil {
+			if err := deleteSeen(ctx, r.Client, ns); err != nil { // in a conflict it may have been moved or protected meanwhile
 				return 0, 0, fmt.Errorf("delete namespace %q with its workspace: %w", ns.Name, err)
 			}
 		default:

@@ -15,9 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	applicationv2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
@@ -516,6 +518,35 @@ func TestS74WhatIsNoLongerTheWorkspacesStays(t *testing.T) {
 			f.run("demo")
 			if f.binding("moved") == nil {
 				t.Error("a binding of another workspace was deleted")
+			}
+		})
+	}
+}
+
+// U50, S74: a namespace that was given to another workspace, or protected, since it was read is not deleted.
+func TestU50ANamespaceThatWasMovedMeanwhileStays(t *testing.T) {
+	for claim, labels := range map[string]string{"Moved": `"kubesphere.io/workspace":"other"`, "Protected": `"kubesphere.io/protected-resource":"true"`,
+		"Released": `"kubesphere.io/workspace":null`} {
+		t.Run(claim, func(t *testing.T) {
+			f := newFixture(t, tenants()...)
+			f.run("demo")
+			f.Patch(space("demo", ""), `{"metadata":{"annotations":{"kubesphere.io/deletion-propagation":"Background"}}}`)
+			f.Delete(space("demo", ""))
+			f.Refuse = func(verb string, o client.Object) error {
+				if verb == "delete" && o.GetName() == "p1" {
+					f.Refuse = nil
+					f.Patch(namespace("p2", ""), `{"metadata":{"labels":{`+labels+`}}}`)
+				}
+				return nil
+			}
+			for range 3 {
+				_, err := f.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "demo"}})
+				if err != nil && !apierrors.IsConflict(err) {
+					t.Fatal(err)
+				}
+			}
+			if f.Has(namespace("p1", "")) || !f.Has(namespace("p2", "")) {
+				t.Errorf("p1 is there: %t, p2: %t", f.Has(namespace("p1", "")), f.Has(namespace("p2", "")))
 			}
 		})
 	}
