@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -47,6 +48,8 @@ const (
 	definition          = "workspacetemplates.tenant.kubesphere.io"
 	workspaceDefinition = "workspaces.tenant.kubesphere.io"
 	workers             = 4
+	// goingRetry is the pause before a Workspace that is being deleted is looked for again.
+	goingRetry = 2 * time.Second
 )
 
 // DeleteHeld deletes the roles, bindings, groups and quotas of a workspace. live reads without a cache.
@@ -84,12 +87,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	var err error
+	var again time.Duration
 	if t.DeletionTimestamp.IsZero() {
 		err = r.sync(ctx, t)
 	} else {
-		err = r.finalize(ctx, t)
+		again, err = r.finalize(ctx, t)
 	}
-	return retry.OnMissingKind(0, err)
+	return retry.OnMissingKind(again, err)
 }
 
 func (r *Reconciler) sync(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate) error {
@@ -182,45 +186,41 @@ func (r *Reconciler) placed(ctx context.Context, t *tenantv1beta1.WorkspaceTempl
 	return selector.Matches(labels.Set(c.Labels)), nil
 }
 
-// finalize deletes the Workspace that the template made, and then removes the template's finalizer.
-func (r *Reconciler) finalize(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate) error {
+// finalize deletes the Workspace that the template made, and then removes the template's finalizer. The Workspace is read without the
+// cache, which may lack one that was just made: it would stay for good. It is looked for again after a while, too, since the end of one
+// that the cache never had is no event.
+func (r *Reconciler) finalize(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate) (again time.Duration, err error) {
 	if !controllerutil.ContainsFinalizer(t, tenantv1beta1.FinalizerCascadingDeletion) {
-		return nil
+		return 0, nil
 	}
 	going, err := crd.Going(ctx, r.Live, definition)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	w := &tenantv1beta1.Workspace{}
-	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(t), w); err == nil && !going && made(t, w) {
-		return r.remove(ctx, w, t.Annotations[tenantv1beta1.AnnotationDeletionPropagation]) // its deletion will be an event
-	} else if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("read workspace %q: %w", t.Name, err)
-	}
-	if !going {
+	err = r.Live.Get(ctx, client.ObjectKeyFromObject(t), w)
+	switch {
+	case err == nil && !going && made(t, w):
+		return goingRetry, r.remove(ctx, w, t.Annotations[tenantv1beta1.AnnotationDeletionPropagation])
+	case err != nil && !crd.Missing(err):
+		return 0, fmt.Errorf("read workspace %q: %w", t.Name, err)
+	case err != nil && !going:
 		if err := r.endRights(ctx, t.Name); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	before := t.DeepCopy()
 	controllerutil.RemoveFinalizer(t, tenantv1beta1.FinalizerCascadingDeletion)
 	err = r.Client.Patch(ctx, t, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("let workspace template %q go: %w", t.Name, err)
+		return 0, fmt.Errorf("let workspace template %q go: %w", t.Name, err)
 	}
-	return nil
+	return 0, nil
 }
 
 // endRights deletes the roles and bindings of a template that has no Workspace in this cluster, before a new template can have its name.
-// With a Workspace they are its own; and while the definition of Workspaces is gone, those may come back and need them.
+// While the definition of Workspaces is gone, those may come back and need them.
 func (r *Reconciler) endRights(ctx context.Context, name string) error {
-	err := r.Live.Get(ctx, types.NamespacedName{Name: name}, &tenantv1beta1.Workspace{})
-	if err == nil {
-		return nil
-	}
-	if !crd.Missing(err) {
-		return fmt.Errorf("look for workspace %q: %w", name, err)
-	}
 	if gone, err := crd.Going(ctx, r.Live, workspaceDefinition); err != nil || gone {
 		return err
 	}

@@ -397,3 +397,31 @@ func TestAKindThatIsMissingIsLookedForAgain(t *testing.T) {
 		t.Errorf("again after %v", got.RequeueAfter)
 	}
 }
+
+// behind is a client whose cache has no Workspaces yet.
+type behind struct{ client.Client }
+
+func (c behind) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	if _, ok := o.(*tenantv1beta1.Workspace); ok {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "workspaces"}, key.Name)
+	}
+	return c.Client.Get(ctx, key, o, options...)
+}
+
+// S9: a template that is deleted while the cache does not have its Workspace takes that with it all the same.
+func TestS9AWorkspaceThatTheCacheDoesNotHaveYetGoes(t *testing.T) {
+	tpl := template("demo", "ann", "host")
+	f := newFixture(t, tpl)
+	f.run("demo")
+	f.Patch(&tenantv1beta1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}, `{"metadata":{"finalizers":["a.example/b"]}}`)
+	f.Delete(tpl)
+	f.r.Client = behind{f.Client}
+	if again := f.Reconcile(f.r, "demo").RequeueAfter; !f.Has(tpl) || f.workspace("demo").DeletionTimestamp.IsZero() || again == 0 {
+		t.Fatalf("the template is there: %t, the workspace is %+v, looked at again after %v", f.Has(tpl), f.workspace("demo"), again)
+	}
+	f.Patch(f.workspace("demo"), `{"metadata":{"finalizers":null}}`)
+	f.run("demo")
+	if f.Has(tpl) || f.workspace("demo") != nil || !slices.Equal(f.ended, []string{"demo"}) {
+		t.Errorf("the template is there: %t, the workspace is %+v, ended %q", f.Has(tpl), f.workspace("demo"), f.ended)
+	}
+}
