@@ -24,7 +24,7 @@ func (h *V1alpha1) directRoutes(ws *restful.WebService) {
 	ws.Route(ws.POST("/clusters/validation").To(web.Handle(h.validate)).Operation("validateCluster").
 		Doc("Check whether the cluster that a kubeconfig leads to can join as a Cluster of type direct, by who may create it. It writes" +
 			" nothing"))
-	ws.Route(ws.PUT("/clusters/{cluster}/kubeconfig").To(web.Handle(h.updateKubeconfig)).Operation("updateKubeConfig").
+	ws.Route(ws.PUT("/clusters/{cluster}/kubeconfig").To(web.Handle(web.RefuseDryRun(h.updateKubeconfig))).Operation("updateKubeConfig").
 		Doc("Replace the kubeconfig of a Cluster of type direct, which has to lead to the same cluster, as the caller").
 		Param(ws.PathParameter("cluster", "name of the Cluster")))
 }

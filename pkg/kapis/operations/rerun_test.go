@@ -137,6 +137,17 @@ func TestRerun(t *testing.T) {
 	}
 }
 
+// S22: a dry run changes nothing.
+func TestADryRunRerunsNothing(t *testing.T) {
+	for _, dry := range []string{"dryRun=All", "dryrun=All", "dryRun="} {
+		c := newCluster(t)
+		old := c.put(finished)
+		if rec := c.rerun(nil, "action=rerun&"+dry); rec.Code != 400 || c.jobs["job"].GetUID() != old.GetUID() || len(c.log) > 0 {
+			t.Errorf("%s: %d %s, after %q", dry, rec.Code, rec.Body, c.log)
+		}
+	}
+}
+
 func TestWhatCannotBeRerunStays(t *testing.T) {
 	for _, r := range []struct {
 		name, query string

@@ -34,7 +34,7 @@ type V1alpha2 struct {
 // WebService returns the routes of the group.
 func (h *V1alpha2) WebService() *restful.WebService {
 	ws := new(restful.WebService).Path("/kapis/" + group + "/" + version).Produces(restful.MIME_JSON)
-	ws.Route(ws.POST("/namespaces/{namespace}/jobs/{job}").To(web.Handle(h.operate)).
+	ws.Route(ws.POST("/namespaces/{namespace}/jobs/{job}").To(web.Handle(web.RefuseDryRun(h.operate))).
 		Operation("operateJob").Doc("Run a Job once more: it is deleted and created again under its name, as the caller").
 		Param(ws.PathParameter("namespace", "namespace of the Job")).
 		Param(ws.PathParameter("job", "name of the Job")).
