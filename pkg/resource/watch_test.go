@@ -398,6 +398,64 @@ func TestWhatAFilterDependsOnEndsTheWatch(t *testing.T) {
 	}
 }
 
+// chased is a ResponseWriter with which there is always something new once a part of the answer is written.
+type chased struct {
+	http.ResponseWriter
+	next func()
+}
+
+func (c chased) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+func (c chased) Write(p []byte) (int, error) {
+	n, err := c.ResponseWriter.Write(p)
+	c.next()
+	return n, err
+}
+
+// A client that has never read all of it, however fast the changes come, is not followed beyond what its filter depends on.
+func TestAWatchThatNeverCatchesUpEndsAllTheSame(t *testing.T) {
+	c := newLiveCluster(t)
+	const services, many = "/api/v1/services", 60
+	c.put(services, "a", "s", `},"spec":{"selector":{"app":"x"}}}`, true)
+	c.pod("a", "p", "x")
+	c.settle("pods")
+	src, err := c.Streams.Open(t.Context(), nil, c.kind("pods"), plan.Scope{Namespace: "a"}, parsed(t, "serviceName=s"), true, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	large, changes := strings.Repeat("x", 80<<10), 0
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		stream.New(stream.Options{}).Answer(paced(src)).Respond(chased{w, func() {
+			if changes++; changes > many {
+				return
+			}
+			for n := range 2 {
+				c.put(podsAt, "a", fmt.Sprintf("p%d-%d", changes, n), `,"labels":{"app":"x"},"annotations":{"a":"`+large+`"}},"spec":{}}`, true)
+			}
+			c.settle("pods")
+			if changes == 10 { // it is behind by some events
+				c.put(services, "a", "s", `},"spec":{"selector":{"app":"y"}}}`, true)
+				c.settle("services")
+			}
+		}}, r)
+	}))
+	t.Cleanup(srv.Close)
+	w := get(t, srv.URL)
+	for {
+		e, ok := w.next()
+		if !ok {
+			t.Fatal("it ends without a word")
+		}
+		if e.Type == "ERROR" {
+			break
+		}
+	}
+	w.ends()
+	if changes > many {
+		t.Errorf("it ends when the changes do, after %d of them", changes)
+	}
+}
+
 // U19: after the version that a client has seen, there are no events of objects that it may see only now.
 func TestAWatchOfAnotherPartIsToldToListAgain(t *testing.T) {
 	for name, why := range map[string]error{"410": apierrors.NewResourceExpired("list again"), "": errors.New("no right at all")} {

@@ -200,7 +200,7 @@ func (x *Watching) run(ctx context.Context, out *stream.Writer) error {
 	}
 }
 
-// follow writes changes until ctx ends.
+// follow writes changes until ctx ends, and at least one batch.
 func (x *Watching) follow(ctx context.Context, out *stream.Writer) error {
 	for {
 		for more := true; more; {
@@ -215,6 +215,9 @@ func (x *Watching) follow(ctx context.Context, out *stream.Writer) error {
 			}
 			if !out.Flush() {
 				return errClientGone
+			}
+			if more && ctx.Err() != nil {
+				return nil // a client that never catches up is not followed for ever
 			}
 		}
 		if !pause(ctx, x.Wake) {
