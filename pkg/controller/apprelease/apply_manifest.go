@@ -47,7 +47,7 @@ func (r *Reconciler) applyManifest(ctx context.Context, want *wanted, file []byt
 		if err != nil {
 			return err
 		}
-		if slices.Contains(next.Objects, o) {
+		if len(without([]release.Object{o}, next.Objects)) == 0 {
 			return release.Invalidf("the YAML has %s twice", o)
 		}
 		next.Objects = append(next.Objects, o)
@@ -56,10 +56,10 @@ func (r *Reconciler) applyManifest(ctx context.Context, want *wanted, file []byt
 	if err != nil {
 		return err
 	}
-	// What may be there is noted before it is.
+	// What may be there is noted before it is. An object of another version of its kind is the same one.
 	var former []release.Object
 	if want.inventory != nil {
-		former = slices.DeleteFunc(slices.Clone(want.inventory.Objects), func(o release.Object) bool { return slices.Contains(next.Objects, o) })
+		former = without(want.inventory.Objects, next.Objects)
 	}
 	if len(former)+len(next.Objects) > release.MaxObjects {
 		return release.Invalidf("the release would have more than %d objects: remove former ones first", release.MaxObjects)

@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -639,6 +640,36 @@ func TestX34DocumentsStayInTheirNamespaceAndArePruned(t *testing.T) {
 	}
 	if len(w.granted) == 0 || !strings.HasSuffix(w.as[len(w.as)-1], "[dev kapis:application-release:u-1]") {
 		t.Errorf("removed as %q", w.as)
+	}
+}
+
+// X34: documents with another version of a kind have the same objects, of which none goes.
+func TestX34AnotherVersionOfAKindIsTheSameObject(t *testing.T) {
+	thing := func(version string) string {
+		return "apiVersion: a.example/" + version + "\nkind: Thing\nmetadata: {name: orders}\n"
+	}
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, version := range []string{"v1beta1", "v1"} {
+		mapper.Add(schema.GroupVersionKind{Group: "a.example", Version: version, Kind: "Thing"}, meta.RESTScopeNamespace)
+	}
+	twice := yamlWorld(t, thing("v1beta1")+"---\n"+thing("v1"))
+	twice.r.Mapper = mapper
+	if got := twice.add(ofYAML("")); got.Status.State != v2.ReleaseFailed || !strings.Contains(got.Status.Message, "twice") {
+		t.Errorf("%+v", got.Status)
+	}
+	w := yamlWorld(t, thing("v1beta1"))
+	w.r.Mapper = mapper
+	if got := w.add(ofYAML("")); got.Status.State != v2.ReleaseCreated {
+		t.Fatalf("%+v", got.Status)
+	}
+	got := w.change(ofYAML(thing("v1")))
+	for _, a := range w.objects.Actions() {
+		if a.GetVerb() == "delete" {
+			t.Errorf("%s is deleted", a.GetResource())
+		}
+	}
+	if now := w.inventory().Objects; got.Status.State != v2.ReleaseUpgraded || len(now) != 1 || now[0].Version != "v1" {
+		t.Errorf("%+v, noted %+v", got.Status, now)
 	}
 }
 
