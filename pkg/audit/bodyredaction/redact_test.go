@@ -142,7 +142,8 @@ func TestNoSecretWithinATextIsLeft(t *testing.T) {
 		check(t, name, (&bodyredaction.Body{Text: []byte(body), Resources: []string{"pods"}}).JSON())
 	}
 	encoded := base64.StdEncoding.EncodeToString([]byte("auth:\n  password: " + canary + "\n"))
-	if out := (&bodyredaction.Body{Text: []byte(`{"binaryData":{"a":"` + encoded + `"}}`), Resources: []string{"configmaps"}}).JSON(); strings.Contains(string(out), encoded) {
+	binary := &bodyredaction.Body{Text: []byte(`{"binaryData":{"a":"` + encoded + `"}}`), Resources: []string{"configmaps"}}
+	if out := binary.JSON(); strings.Contains(string(out), encoded) {
 		t.Errorf("in base64: %s", out)
 	}
 	b := &bodyredaction.Body{Text: []byte(`{"data":{"a":"` + canary + `"}}`), Resources: []string{"configmaps"}, Namespace: "kubesphere-system"}

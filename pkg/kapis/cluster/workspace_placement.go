@@ -36,7 +36,8 @@ type grant struct {
 
 // grantRoutes adds the route that places several workspaces at once.
 func (h *V1alpha1) grantRoutes(ws *restful.WebService) {
-	ws.Route(ws.POST("/clusters/{cluster}/grantrequests").To(web.Handle(web.RefuseDryRun(h.grant))).Operation("patchWorkspaceTemplatesClusters").
+	ws.Route(ws.POST("/clusters/{cluster}/grantrequests").To(web.Handle(web.RefuseDryRun(h.grant))).
+		Operation("patchWorkspaceTemplatesClusters").
 		Doc("Place workspaces in a cluster, or take them out of it, as the caller: an array of op (add or remove) and workspace. All are judged" +
 			" before the first is written").
 		Param(ws.PathParameter("cluster", "name of the Cluster")))

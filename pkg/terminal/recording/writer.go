@@ -95,8 +95,8 @@ func (w *writer) drain() {
 	}
 }
 
-// check reports whether what is written is still there. Of a folder on another machine it is the first that hangs: the kernel takes writes for
-// a while.
+// check reports whether what is written is still there. Of a folder on another machine it is the first that hangs: the kernel takes
+// writes for a while.
 func (w *writer) check() error {
 	defer w.bounded("a check")()
 	return w.store.Check()
