@@ -216,8 +216,8 @@ func (x *Watching) follow(ctx context.Context, out *stream.Writer) error {
 			if !out.Flush() {
 				return errClientGone
 			}
-			if more && ctx.Err() != nil {
-				return nil // a client that never catches up is not followed for ever
+			if more && isOver(ctx) { // a client that never catches up is not followed for ever
+				return nil
 			}
 		}
 		if !pause(ctx, x.Wake) {
@@ -239,6 +239,9 @@ func ending(err error) error {
 	}
 	return nil
 }
+
+// isOver reports whether ctx has ended.
+func isOver(ctx context.Context) bool { return ctx.Err() != nil }
 
 // pause waits, and reports whether ctx still goes on.
 func pause(ctx context.Context, d time.Duration) bool {
