@@ -49,7 +49,7 @@ func TestTheStartWaitsForTheAdminsWrites(t *testing.T) {
 	serve(t, s, func(w http.ResponseWriter, r *http.Request) {
 		asked++
 		switch {
-		case r.Method != http.MethodPost || r.URL.RawQuery != "dryRun=All":
+		case r.Method != http.MethodPost || r.URL.Path != "/api/v1/namespaces" || r.URL.RawQuery != "dryRun=All":
 			w.WriteHeader(http.StatusBadRequest)
 		case asked < 3:
 			w.WriteHeader(http.StatusForbidden)
