@@ -255,7 +255,8 @@ func (r *Reconciler) unbind(ctx context.Context, namespace string) (members bool
 
 // sweep deletes the roles, bindings, groups and quotas of a workspace that was deleted without its finalizer (S9): in a new workspace
 // of the same name no one must have rights from before. They stay while the workspace may come (back): for a minute, while there is a
-// template of it, and while the definition of workspaces or of templates does not exist.
+// template of it, and while the definition of workspaces or of templates does not exist. The manager's binding goes at once: if the
+// workspace comes back, so does the binding.
 func (r *Reconciler) sweep(ctx context.Context, name string) (again time.Duration, err error) {
 	for _, o := range []client.Object{&tenantv1beta1.Workspace{}, &tenantv1beta1.WorkspaceTemplate{}} {
 		switch err := r.Live.Get(ctx, types.NamespacedName{Name: name}, o); {
@@ -279,7 +280,8 @@ func (r *Reconciler) sweep(ctx context.Context, name string) (again time.Duratio
 		}
 		for i := range left {
 			o := &left[i]
-			if wait := o.GetCreationTimestamp().Add(grace).Sub(r.Now()); wait > 0 {
+			ofManager := o.Name == name+adminSuffix && o.Annotations[AnnotationManager] == name
+			if wait := o.CreationTimestamp.Add(grace).Sub(r.Now()); wait > 0 && !ofManager {
 				again = max(again, wait)
 				continue
 			}

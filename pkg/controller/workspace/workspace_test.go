@@ -585,6 +585,18 @@ func TestS9RightsOfNoWorkspaceAreSwept(t *testing.T) {
 	if f.binding("young") == nil || f.role("else") == nil {
 		t.Error("a right that may be due, or another workspace's, was swept")
 	}
+	manager, another := named("gone-admin", "gone"), named("another", "gone")
+	for _, m := range []*metav1.ObjectMeta{&manager, &another} {
+		m.CreationTimestamp, m.Annotations = metav1.NewTime(now), map[string]string{AnnotationManager: "gone"}
+	}
+	f = newFixture(t, &iamv1beta1.WorkspaceRoleBinding{ObjectMeta: manager}, &iamv1beta1.WorkspaceRoleBinding{ObjectMeta: another})
+	f.run("gone")
+	if f.binding("gone-admin") != nil {
+		t.Error("the manager's binding, which was made while the workspace was deleted, is left")
+	}
+	if f.binding("another") == nil {
+		t.Error("a right that may be due was swept for its annotation")
+	}
 	for name, o := range map[string]client.Object{
 		"ATemplateBringsItBack": &tenantv1beta1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Name: "gone"}},
 	} {
