@@ -49,6 +49,8 @@ type Inventory struct {
 	Type string `json:"type"`
 	// Namespace is that of the release. It stays the same, whatever the release's labels say later.
 	Namespace string `json:"namespace"`
+	// NamespaceUID is that namespace's: a later one of its name is somebody else's. It is empty where an older version wrote the inventory.
+	NamespaceUID types.UID `json:"namespaceUID,omitempty"`
 	// Operation is the one that has begun, and not ended yet.
 	Operation string `json:"operation,omitempty"`
 	// RecordDigest and BaseDigest are those of the Helm release, as the last operation left its records.

@@ -41,7 +41,8 @@ func (r *Reconciler) applyManifest(ctx context.Context, want *wanted, file []byt
 		}
 		documents = own
 	}
-	next := &release.Inventory{Type: release.Type(want.version), Namespace: want.namespace}
+	in := want.namespace
+	next := &release.Inventory{Type: release.Type(want.version), Namespace: in.Name, NamespaceUID: in.UID}
 	for _, u := range documents {
 		o, err := r.namespaced(want, u)
 		if err != nil {
@@ -64,8 +65,9 @@ func (r *Reconciler) applyManifest(ctx context.Context, want *wanted, file []byt
 	if len(former)+len(next.Objects) > release.MaxObjects {
 		return release.Invalidf("the release would have more than %d objects: remove former ones first", release.MaxObjects)
 	}
-	both := &release.Inventory{Type: next.Type, Namespace: next.Namespace, Operation: want.id, Objects: slices.Concat(next.Objects, former)}
-	if err := r.note(ctx, rel, both); err != nil {
+	both := *next
+	both.Operation, both.Objects = want.id, slices.Concat(next.Objects, former)
+	if err := r.note(ctx, rel, &both); err != nil {
 		return err
 	}
 	for i, u := range documents {
@@ -84,7 +86,7 @@ func (r *Reconciler) applyManifest(ctx context.Context, want *wanted, file []byt
 // namespaced puts an object into the release's namespace, and marks it as the release's.
 func (r *Reconciler) namespaced(want *wanted, u *unstructured.Unstructured) (release.Object, error) {
 	gvk := u.GroupVersionKind()
-	o := release.Object{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Namespace: want.namespace, Name: u.GetName()}
+	o := release.Object{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Namespace: want.namespace.Name, Name: u.GetName()}
 	mapping, err := r.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
 		return o, &helm.Error{Reason: "UnknownKind", Transient: true, Message: fmt.Sprintf("this cluster has no kind %s of %s", gvk.Kind,
@@ -98,7 +100,7 @@ func (r *Reconciler) namespaced(want *wanted, u *unstructured.Unstructured) (rel
 			"%s %.253q is an object of the cluster: a release of YAML documents has objects of its namespace alone", gvk.Kind, o.Name)
 	}
 	o.Resource = mapping.Resource.Resource
-	u.SetNamespace(want.namespace)
+	u.SetNamespace(want.namespace.Name)
 	labels := u.GetLabels()
 	if labels == nil {
 		labels = map[string]string{}

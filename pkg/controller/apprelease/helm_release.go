@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	"kapis.dev/ks-apiserver/pkg/appstore/release"
@@ -52,10 +53,11 @@ func (r *Reconciler) applyChart(ctx context.Context, want *wanted, chart []byte)
 	if err != nil {
 		return err
 	}
-	next := &release.Inventory{Type: v2.TypeHelm, Namespace: want.namespace}
+	next := &release.Inventory{Type: v2.TypeHelm, Namespace: want.namespace.Name}
 	if want.inventory != nil {
 		*next = *want.inventory
 	}
+	next.NamespaceUID = want.namespace.UID
 	request.ID, request.Chart, request.Values = want.id, chart, want.values
 	request.HoldTo(nil)
 	ours := true // what is there already is of this release's own operations
@@ -235,7 +237,11 @@ func (r *Reconciler) adopt(ctx context.Context, rel *v2.ApplicationRelease) erro
 	if err != nil {
 		return err
 	}
-	return r.note(ctx, rel, &release.Inventory{Type: v2.TypeHelm, Namespace: rel.Labels[v2.LabelNamespace],
+	namespace := &corev1.Namespace{}
+	if err := r.Live.Get(ctx, client.ObjectKey{Name: rel.Labels[v2.LabelNamespace]}, namespace); err != nil {
+		return fmt.Errorf("read the namespace %s: %w", rel.Labels[v2.LabelNamespace], err)
+	}
+	return r.note(ctx, rel, &release.Inventory{Type: v2.TypeHelm, Namespace: namespace.Name, NamespaceUID: namespace.UID,
 		RecordDigest: found.Release.RecordDigest, BaseDigest: found.Release.BaseDigest, Objects: objects[:min(len(objects), release.MaxObjects)]})
 }
 

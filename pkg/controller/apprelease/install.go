@@ -28,7 +28,7 @@ type wanted struct {
 	version *v2.ApplicationVersion
 	// sent is the package that a hub has brought, nil where the version says which it is.
 	sent      *release.Sent
-	namespace string
+	namespace *corev1.Namespace
 	author    *author
 	values    []byte
 	// inventory is nil where nothing of the release has been installed yet.
@@ -127,15 +127,14 @@ func (r *Reconciler) find(ctx context.Context, rel *v2.ApplicationRelease, id st
 	if err := release.Check(rel); err != nil {
 		return nil, err
 	}
-	want := &wanted{id: id, release: rel, version: &v2.ApplicationVersion{}, namespace: rel.Labels[v2.LabelNamespace]}
-	ofWorkspace := func(is *corev1.Namespace) bool { return is.Labels[v2.LabelWorkspace] == rel.Labels[v2.LabelWorkspace] }
-	namespace, err := present(ctx, r, want.namespace, ofWorkspace)
-	if apierrors.IsNotFound(err) || err == nil && !ofWorkspace(namespace) {
-		return nil, release.Invalidf("the workspace %.63q has no namespace %.63q", rel.Labels[v2.LabelWorkspace],
-			want.namespace)
+	want := &wanted{id: id, release: rel, version: &v2.ApplicationVersion{}, namespace: &corev1.Namespace{}}
+	name, workspace := rel.Labels[v2.LabelNamespace], rel.Labels[v2.LabelWorkspace]
+	err := r.Live.Get(ctx, client.ObjectKey{Name: name}, want.namespace) // the cache may have one that was deleted
+	if apierrors.IsNotFound(err) || err == nil && want.namespace.Labels[v2.LabelWorkspace] != workspace {
+		return nil, release.Invalidf("the workspace %.63q has no namespace %.63q", workspace, name)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the namespace %s: %w", want.namespace, err)
+		return nil, fmt.Errorf("read the namespace %s: %w", name, err)
 	}
 	if err := r.findVersion(ctx, want); err != nil {
 		return nil, err
@@ -149,8 +148,11 @@ func (r *Reconciler) find(ctx context.Context, rel *v2.ApplicationRelease, id st
 	if want.inventory, err = r.inventory(ctx, rel); err != nil {
 		return nil, err
 	}
-	if i := want.inventory; i != nil && i.Namespace != want.namespace {
+	if i := want.inventory; i != nil && i.Namespace != name {
 		return nil, release.Invalidf("the release is in the namespace %s, and stays there", i.Namespace)
+	} else if i != nil && want.sent == nil && !isIn(i, want.namespace) {
+		return nil, release.Invalidf("the namespace %s that the release was installed in is gone, and this is another one: delete the release",
+			name)
 	}
 	return want, nil
 }

@@ -12,27 +12,46 @@ import (
 	"kapis.dev/ks-apiserver/pkg/appstore/release"
 )
 
-// isGone reports whether there is no namespace of a name.
-func (r *Reconciler) isGone(ctx context.Context, namespace string) (bool, error) {
-	_, err := present(ctx, r, namespace, func(*corev1.Namespace) bool { return true })
-	if err == nil || apierrors.IsNotFound(err) {
-		return err != nil, nil
+// isIn reports whether a namespace is the one of an inventory, and not a later one of its name.
+func isIn(i *release.Inventory, namespace *corev1.Namespace) bool {
+	return i.Namespace == namespace.Name && (i.NamespaceUID == "" || i.NamespaceUID == namespace.UID)
+}
+
+// isGone reports whether the namespace of an inventory is gone, also where there is another one of its name.
+func (r *Reconciler) isGone(ctx context.Context, i *release.Inventory) (bool, error) {
+	itself := func(n *corev1.Namespace) bool { return isIn(i, n) }
+	n, err := present(ctx, r, i.Namespace, itself)
+	if apierrors.IsNotFound(err) {
+		return true, nil
 	}
-	return false, fmt.Errorf("read the namespace %s: %w", namespace, err)
+	if err != nil {
+		return false, fmt.Errorf("read the namespace %s: %w", i.Namespace, err)
+	}
+	return !itself(n), nil
 }
 
 // endWithNamespace deletes a release that was installed in a namespace which is gone, and reports whether it does: nothing runs any more,
-// and somebody else may make a namespace of that name. One that waits for its namespace stays, and so does what a hub has brought.
+// and somebody else may make a namespace of that name, or has made it. One that waits for its namespace stays, and so does what a hub has
+// brought.
 func (r *Reconciler) endWithNamespace(ctx context.Context, rel *v2.ApplicationRelease) (ends bool, err error) {
 	namespace := rel.Labels[v2.LabelNamespace]
 	if namespace == "" || r.Sent != nil || release.IsSent(rel) {
 		return false, nil
 	}
-	if gone, err := r.isGone(ctx, namespace); err != nil || !gone {
-		return false, err
+	// A namespace that is older than the release is the one that it was installed in, which spares reading the inventory.
+	n, err := present(ctx, r, namespace, func(*corev1.Namespace) bool { return true })
+	if err == nil && n.CreationTimestamp.Before(&rel.CreationTimestamp) {
+		return false, nil
 	}
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read the namespace %s: %w", namespace, err)
+	}
+	gone := err != nil && release.IsAdopted(&rel.Status) // which has no inventory yet
 	installed, err := r.inventory(ctx, rel)
-	if err != nil || installed == nil && !release.IsAdopted(&rel.Status) {
+	if err == nil && installed != nil {
+		gone, err = r.isGone(ctx, installed)
+	}
+	if err != nil || !gone {
 		return false, err
 	}
 	uid := rel.UID

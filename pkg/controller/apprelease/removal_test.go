@@ -2,11 +2,14 @@ package apprelease_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	"kapis.dev/ks-apiserver/pkg/helm"
@@ -84,5 +87,69 @@ func TestAReleaseEndsWithItsNamespace(t *testing.T) {
 	}
 	if r := w.add(nil); !r.DeletionTimestamp.IsZero() || r.Status.State != v2.ReleaseFailed {
 		t.Errorf("one that was never installed is %+v", r)
+	}
+}
+
+// X28: a namespace that was deleted and made again is somebody else's: a release of the former one ends, and touches nothing in this one, as
+// a Helm release of the same name.
+func TestX28ANamespaceThatWasMadeAgainIsAnotherOne(t *testing.T) {
+	for name, c := range map[string]struct {
+		ofYAML  bool
+		deleted bool // the release, before anything of the namespace was seen
+	}{
+		"ANamespaceEndsIt":   {},
+		"AHelmReleaseIsLeft": {deleted: true},
+		"DocumentsAreLeft":   {ofYAML: true, deleted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, change := newWorld(t), (func(*v2.ApplicationRelease))(nil)
+			if c.ofYAML {
+				w, change = yamlWorld(t, documents), ofYAML("")
+			}
+			w.add(change)
+			asked, has := len(w.asked), w.has("web")
+			w.makeNamespaceAgain(time.Time{})
+			if c.deleted {
+				if err := w.client.Delete(t.Context(), w.get()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 {
+				if !w.gone() {
+					w.reconcile()
+				}
+			}
+			if !w.gone() || w.inventory() != nil {
+				t.Errorf("it stays: its inventory is %+v", w.inventory())
+			}
+			if len(w.asked) != asked || !slices.Equal(w.has("web"), has) {
+				t.Errorf("Helm was asked for %+v, and of %q there are %q", w.asked[asked:], has, w.has("web"))
+			}
+		})
+	}
+	t.Run("NoOperationRunsInIt", func(t *testing.T) {
+		w := newWorld(t)
+		w.add(func(r *v2.ApplicationRelease) { r.CreationTimestamp = metav1.NewTime(w.now) })
+		w.makeNamespaceAgain(w.now.Add(-time.Minute)) // by another clock
+		got := w.change(func(r *v2.ApplicationRelease) { r.Annotations[v2.AnnotationRetry] = "1" })
+		if got.Status.State != v2.ReleaseFailed || !strings.Contains(got.Status.Message, "this is another one") || len(w.asked) != 1 {
+			t.Errorf("%+v, %d operations", got.Status, len(w.asked))
+		}
+	})
+}
+
+// makeNamespaceAgain deletes the namespace of the release, and makes another one of its name.
+func (w *world) makeNamespaceAgain(at time.Time) {
+	w.t.Helper()
+	former := &corev1.Namespace{}
+	if err := w.client.Get(w.t.Context(), client.ObjectKey{Name: "web"}, former); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.client.Delete(w.t.Context(), former); err != nil {
+		w.t.Fatal(err)
+	}
+	next := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "another", Labels: former.Labels, CreationTimestamp: metav1.NewTime(at)}}
+	if err := w.client.Create(w.t.Context(), next); err != nil {
+		w.t.Fatal(err)
 	}
 }

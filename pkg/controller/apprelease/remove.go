@@ -107,7 +107,7 @@ func (r *Reconciler) uninstall(ctx context.Context, rel *v2.ApplicationRelease, 
 	}
 	i := u.inventory
 	if i != nil { // whatever the labels say by now
-		gone, err := r.isGone(ctx, i.Namespace)
+		gone, err := r.isGone(ctx, i)
 		if err != nil {
 			return nil, err
 		}

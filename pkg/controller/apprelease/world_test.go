@@ -132,7 +132,7 @@ func newWorld(t *testing.T, more ...client.Object) *world {
 	}
 	w := &world{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), events: events.NewFakeRecorder(100), pack: []byte("chart")}
 	objects := append([]client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"kubesphere.io/workspace": "shop"}}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "web", Labels: map[string]string{"kubesphere.io/workspace": "shop"}}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other", Labels: map[string]string{"kubesphere.io/workspace": "other"}}},
 		user("bob", iamv1beta1.UserActive), user("zoe", iamv1beta1.UserDisabled), version("redis-1", "shop", v2.StateActive),
 	}, more...)
