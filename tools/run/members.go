@@ -64,7 +64,7 @@ func (s *session) joinMember(ctx context.Context, l login, name string) error {
 		return err
 	}
 	return s.await(ctx, "the admin's writes in the cluster to work", func(ctx context.Context) error {
-		_, err := post(ctx, s.url()+"/clusters/"+name+"/api/v1/namespaces/default/configmaps?dryRun=All", l.Access, probe)
+		_, err := post(ctx, s.url()+"/clusters/"+name+"/api/v1/namespaces?dryRun=All", l.Access, probe)
 		return err
 	})
 }
