@@ -172,8 +172,3 @@ func validateMode(section, mode string, fault func(format string, args ...any)) 
 		fault("auditing.%s.mode: %q is not %s, %s or %s", section, mode, AuditBatch, AuditBlocking, AuditBlockingStrict)
 	}
 }
-
-// Configz returns which optional parts of this cluster are on, by the names that pages read in the status of a Cluster.
-func (c *Config) Configz() map[string]bool {
-	return map[string]bool{"auditing": c.Auditing.Enable && c.Auditing.Recent > 0}
-}

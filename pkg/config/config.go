@@ -208,3 +208,8 @@ func Default() *Config {
 			TokenMaxAge: Duration(12 * time.Hour)},
 	}
 }
+
+// Configz returns which optional parts of this cluster are on, by the names that pages read in the status of a Cluster.
+func (c *Config) Configz() map[string]bool {
+	return map[string]bool{"auditing": c.Auditing.Enable && c.Auditing.Recent > 0}
+}

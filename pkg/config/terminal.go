@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"net/url"
 	"slices"
 	"strings"
@@ -55,19 +54,6 @@ type TerminalNode struct {
 	Selector string `json:"selector"`
 	// Profile is what a shell may do: sysadmin, which is root on the node, netadmin or general; sysadmin.
 	Profile string `json:"profile"`
-}
-
-// Seconds is a Duration that may be written as a number of seconds too.
-type Seconds Duration
-
-// UnmarshalJSON reads a duration.
-func (s *Seconds) UnmarshalJSON(b []byte) error {
-	var number int32 // enough for 68 years
-	if json.Unmarshal(b, &number) == nil {
-		*s = Seconds(time.Duration(number) * time.Second)
-		return nil
-	}
-	return (*Duration)(s).UnmarshalJSON(b)
 }
 
 // maxUploadFileLimit is more than a replica can store of ten uploads at once.

@@ -58,3 +58,16 @@ func (s Secret) GoString() string { return fmt.Sprintf("%q", s.String()) }
 
 // MarshalJSON hides the value.
 func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
+
+// Seconds is a Duration that may be written as a number of seconds too.
+type Seconds Duration
+
+// UnmarshalJSON reads a duration.
+func (s *Seconds) UnmarshalJSON(b []byte) error {
+	var number int32 // enough for 68 years
+	if json.Unmarshal(b, &number) == nil {
+		*s = Seconds(time.Duration(number) * time.Second)
+		return nil
+	}
+	return (*Duration)(s).UnmarshalJSON(b)
+}

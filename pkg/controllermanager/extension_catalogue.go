@@ -2,23 +2,18 @@ package controllermanager
 
 import (
 	"context"
-	"fmt"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
-	"kapis.dev/ks-apiserver/pkg/chart/source"
 	"kapis.dev/ks-apiserver/pkg/config"
 	controllercatalogue "kapis.dev/ks-apiserver/pkg/controller/catalogue"
 	"kapis.dev/ks-apiserver/pkg/controller/extensionversion"
 	"kapis.dev/ks-apiserver/pkg/controller/repository"
-	"kapis.dev/ks-apiserver/pkg/egress"
 	"kapis.dev/ks-apiserver/pkg/helm"
 	"kapis.dev/ks-apiserver/pkg/version"
 )
@@ -55,46 +50,10 @@ func catalogue(cfg *config.Config, executor *helm.Executor) []controller {
 	}
 }
 
-func chartSource(cfg *config.Config) *source.Client {
-	return source.New(egress.Options{AllowLoopback: cfg.Egress.AllowLoopback})
-}
-
-// charts returns the loader of charts of versions.
-func charts(from *source.Client, kube kubernetes.Interface) *source.Loader {
-	return &source.Loader{Client: from, Objects: source.Kube{Client: kube}}
-}
-
 func catalogueKinds(kinds ...string) []schema.GroupVersionKind {
 	out := make([]schema.GroupVersionKind, len(kinds))
 	for i, kind := range kinds {
 		out[i] = v1alpha1.SchemeGroupVersion.WithKind(kind)
 	}
 	return out
-}
-
-// clusterVersionFor is how long a version of the cluster is remembered: an upgrade counts after that.
-const clusterVersionFor = 10 * time.Minute
-
-// clusterVersion asks the cluster for its version.
-type clusterVersion struct {
-	from discovery.ServerVersionInterface
-	now  func() time.Time
-
-	mu    sync.Mutex
-	last  string
-	until time.Time
-}
-
-func (c *clusterVersion) get(context.Context) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.now().Before(c.until) {
-		return c.last, nil
-	}
-	info, err := c.from.ServerVersion()
-	if err != nil {
-		return "", fmt.Errorf("ask the cluster for its version: %w", err)
-	}
-	c.last, c.until = info.GitVersion, c.now().Add(clusterVersionFor)
-	return c.last, nil
 }

@@ -3,7 +3,6 @@ package extension
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -138,9 +137,6 @@ func Takes(o, other *v1alpha1.ReverseProxy) bool {
 	return a == b || owner(&o.ObjectMeta) != owner(&other.ObjectMeta) && a.meets(&b)
 }
 
-// DefaultLink is the link of a bundle that names none.
-func DefaultLink(name string) string { return distRoot + name + "/index.js" }
-
 // CheckJSBundle is CheckAPIService for a JSBundle.
 func CheckJSBundle(o *v1alpha1.JSBundle) error {
 	_, err := newBundle(o)
@@ -184,14 +180,3 @@ func Entries(o *v1alpha1.ExtensionEntry) ([]Entry, error) {
 	}
 	return out, nil
 }
-
-// IsPath reports whether a path is one at which extensions answer: below /proxy/ or /dist/.
-func IsPath(path string) bool {
-	return strings.HasPrefix(path, proxyRoot) || strings.HasPrefix(path, distRoot)
-}
-
-// IsBundlePath reports whether a path is one of files of bundles, which take no login.
-func IsBundlePath(path string) bool { return strings.HasPrefix(path, distRoot) }
-
-// ReadMethod reports whether a method only reads.
-func ReadMethod(method string) bool { return method == http.MethodGet || method == http.MethodHead }

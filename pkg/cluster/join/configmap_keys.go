@@ -17,9 +17,6 @@ const (
 	InvitationAnswer = "answer"
 )
 
-// PathDirect is where the hub dials a direct member.
-const PathDirect = "/fleet/direct"
-
 // A lite member runs no program of ours. Its administrator says yes to a hub by a ConfigMap in its namespace kubesphere-system, and makes
 // the account that the hub acts by there.
 const (

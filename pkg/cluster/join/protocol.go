@@ -45,3 +45,6 @@ type Answer struct {
 	Certificate string `json:"certificate"`
 	Authorities string `json:"authorities"`
 }
+
+// PathDirect is where the hub dials a direct member.
+const PathDirect = "/fleet/direct"

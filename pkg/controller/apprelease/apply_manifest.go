@@ -132,30 +132,6 @@ func apply(ctx context.Context, as dynamic.Interface, rel *v2.ApplicationRelease
 	return nil
 }
 
-// helmPolicy is an annotation of Helm's, for objects that stay when their release goes.
-const helmPolicy = "helm.sh/resource-policy"
-
-// removeObject removes an object, if it is the release's, and does not say that it stays.
-func removeObject(ctx context.Context, as dynamic.Interface, rel *v2.ApplicationRelease, o release.Object) error {
-	from := as.Resource(resourceOf(o)).Namespace(o.Namespace)
-	now, err := from.Get(ctx, o.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) || err == nil && now.GetLabels()[v2.LabelRelease] != rel.Name {
-		return nil
-	}
-	if err != nil {
-		return about("read", o, err)
-	}
-	if now.GetAnnotations()[helmPolicy] == "keep" {
-		return nil
-	}
-	uid, background := now.GetUID(), metav1.DeletePropagationBackground
-	err = from.Delete(ctx, o.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &background})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return about("remove", o, err)
-	}
-	return nil
-}
-
 // about returns why something failed with an object. kube-apiserver's errors quote what is not valid of it, which may be a secret: of
 // those, only the fields are named.
 func about(what string, o release.Object, err error) error {

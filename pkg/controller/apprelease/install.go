@@ -222,32 +222,3 @@ func (r *Reconciler) operate(ctx context.Context, want *wanted) error {
 	}
 	return r.applyManifest(ctx, want, raw)
 }
-
-// inventory returns the inventory of a release; nil where there is none.
-func (r *Reconciler) inventory(ctx context.Context, rel *v2.ApplicationRelease) (*release.Inventory, error) {
-	m := &corev1.ConfigMap{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: release.InventoryNamespace, Name: release.InventoryName(rel.UID)}, m)
-	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // nil is none
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the inventory of the release %s: %w", rel.Name, err)
-	}
-	return release.InventoryOf(m)
-}
-
-// note writes the inventory of a release.
-func (r *Reconciler) note(ctx context.Context, rel *v2.ApplicationRelease, i *release.Inventory) error {
-	m, err := i.ConfigMap(rel)
-	if err != nil {
-		return err
-	}
-	err = r.Client.Create(ctx, m)
-	if apierrors.IsAlreadyExists(err) {
-		err = r.Client.Update(ctx, m)
-	}
-	if err != nil {
-		return fmt.Errorf("write the inventory of the release %s: %w", rel.Name, err)
-	}
-	return nil
-}

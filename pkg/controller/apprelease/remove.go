@@ -9,7 +9,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -220,4 +223,28 @@ func (r *Reconciler) removeObjects(ctx context.Context, u *removal) (kept []stri
 		return errors.Join(failed...)
 	})
 	return nil, err
+}
+
+// helmPolicy is an annotation of Helm's, for objects that stay when their release goes.
+const helmPolicy = "helm.sh/resource-policy"
+
+// removeObject removes an object, if it is the release's, and does not say that it stays.
+func removeObject(ctx context.Context, as dynamic.Interface, rel *v2.ApplicationRelease, o release.Object) error {
+	from := as.Resource(resourceOf(o)).Namespace(o.Namespace)
+	now, err := from.Get(ctx, o.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) || err == nil && now.GetLabels()[v2.LabelRelease] != rel.Name {
+		return nil
+	}
+	if err != nil {
+		return about("read", o, err)
+	}
+	if now.GetAnnotations()[helmPolicy] == "keep" {
+		return nil
+	}
+	uid, background := now.GetUID(), metav1.DeletePropagationBackground
+	err = from.Delete(ctx, o.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &background})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return about("remove", o, err)
+	}
+	return nil
 }

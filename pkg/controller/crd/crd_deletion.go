@@ -6,7 +6,6 @@ package crd
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,8 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 )
 
 // Going reports whether the definition of name, such as "workspaces.tenant.kubesphere.io", is being deleted or is gone.
@@ -42,20 +39,4 @@ const terminating = "not allowed while custom resource definition is terminating
 // deleted. For an error of reading one object it only means that the object is missing.
 func Missing(err error) bool {
 	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && strings.Contains(err.Error(), terminating)
-}
-
-// DropWorkspaceOwners removes the owner references to workspaces and their templates from an object, and reports whether it had any. Older
-// installations have them on namespaces, roles, bindings and groups: with the definition of the owners all owners are deleted, and
-// Kubernetes' garbage collector would delete what they own.
-func DropWorkspaceOwners(o client.Object) bool {
-	had := o.GetOwnerReferences()
-	left := slices.DeleteFunc(slices.Clone(had), func(owner metav1.OwnerReference) bool {
-		group, _, _ := strings.Cut(owner.APIVersion, "/")
-		return group == tenantv1beta1.GroupName && (owner.Kind == "Workspace" || owner.Kind == "WorkspaceTemplate")
-	})
-	if len(left) == len(had) {
-		return false
-	}
-	o.SetOwnerReferences(left)
-	return true
 }

@@ -84,3 +84,11 @@ func destinationOf(r *Reconciler, plan *v1alpha1.InstallPlan) extensionrelease.D
 	}
 	return out
 }
+
+// release returns the name of the release of an extension in this cluster.
+func (r *Reconciler) release(extension string) string {
+	if r.Member {
+		return v1alpha1.AgentRelease(extension)
+	}
+	return extension
+}

@@ -27,14 +27,6 @@ const (
 	agentsWait  = 10 * time.Minute
 )
 
-// release returns the name of the release of an extension in this cluster.
-func (r *Reconciler) release(extension string) string {
-	if r.Member {
-		return v1alpha1.AgentRelease(extension)
-	}
-	return extension
-}
-
 // agents are those of extensions in the members of the fleet, as far as this controller knows them.
 type agents struct{ *Reconciler }
 

@@ -89,3 +89,11 @@ func take(from, amounts corev1.ResourceList) {
 		delete(amounts, name)
 	}
 }
+
+// expires returns when the oldest reservation expires; 0 if there is none.
+func (l *reservations) expires(now time.Time) time.Duration {
+	if len(l.reserved) == 0 {
+		return 0
+	}
+	return max(reservationTimeout-now.Sub(l.reserved[0].at), time.Millisecond)
+}

@@ -150,14 +150,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: wait}, nil
 }
 
-// expires returns when the oldest reservation expires; 0 if there is none.
-func (l *reservations) expires(now time.Time) time.Duration {
-	if len(l.reserved) == 0 {
-		return 0
-	}
-	return max(reservationTimeout-now.Sub(l.reserved[0].at), time.Millisecond)
-}
-
 // selected returns the names of a quota's namespaces, sorted.
 func (r *Reconciler) selected(ctx context.Context, q *quotav1alpha2.ResourceQuota) ([]string, error) {
 	list := &corev1.NamespaceList{}

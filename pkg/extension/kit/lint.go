@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
@@ -262,37 +261,4 @@ func (l *linter) files() {
 	if !l.has("README.md") {
 		l.warn("README.md", "there is none, and the extension's page shows it", "write what the extension does, and in README_zh.md in Chinese")
 	}
-}
-
-// Describe says what a request asks for, a line for each rule.
-func Describe(r *permission.Request) (lines []string) {
-	for _, of := range []struct {
-		where string
-		rules []rbacv1.PolicyRule
-	}{{"in the cluster", r.ClusterRules}, {"in " + r.Namespace, append(permission.NamespaceRules(), r.Rules...)}} {
-		for i := range of.rules {
-			lines = append(lines, of.where+": "+ruleText(&of.rules[i]))
-		}
-	}
-	for _, image := range r.HookImages {
-		lines = append(lines, "an image around operations: "+image)
-	}
-	return lines
-}
-
-// ruleText says a rule for people.
-func ruleText(r *rbacv1.PolicyRule) string {
-	text := strings.Join(r.Verbs, ", ") + " "
-	if len(r.NonResourceURLs) > 0 {
-		return text + strings.Join(r.NonResourceURLs, ", ")
-	}
-	groups := slices.Clone(r.APIGroups)
-	for i, g := range groups {
-		groups[i] = cmp.Or(g, `"" (core)`)
-	}
-	text += strings.Join(r.Resources, ", ") + " of " + strings.Join(groups, ", ")
-	if len(r.ResourceNames) > 0 {
-		text += " named " + strings.Join(r.ResourceNames, ", ")
-	}
-	return text
 }

@@ -2,54 +2,21 @@ package realnode
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"kapis.dev/ks-apiserver/tools/dev/internal/pki"
 )
 
 // compiledIn are the folders whose paths are compiled into programs of the node, which has a mount of its own at each: where the CNI library
 // keeps its results, and where the kubelet's socket for device plugins is, whatever its --root-dir.
 var compiledIn = []string{"/var/lib/cni", "/var/lib/kubelet"}
-
-// state is what the node made outside its namespaces and its folder. It is written before they are made.
-type state struct {
-	// Index is the number of the node.
-	Index int
-	// Made are those of compiledIn that did not exist before.
-	Made []string
-}
-
-func writeState(dir string, s state) error {
-	data, err := json.Marshal(s)
-	if err != nil {
-		return fmt.Errorf("encode the state of the real node: %w", err)
-	}
-	return pki.WriteFile(stateFile(dir), data, 0o600)
-}
-
-func readState(dir string) (state, error) {
-	data, err := os.ReadFile(stateFile(dir))
-	if err != nil {
-		return state{}, fmt.Errorf("read what the real node has made: %w", err)
-	}
-	var s state
-	if err := json.Unmarshal(data, &s); err != nil {
-		return state{}, fmt.Errorf("read what the real node has made (%s): %w", stateFile(dir), err)
-	}
-	return s, nil
-}
 
 // None is the number of a caller of Clean that has no claim.
 const None = -1
@@ -139,36 +106,6 @@ func mountsUnder(dir string) ([]string, error) {
 	return points, nil
 }
 
-// makeCgroups makes the cgroup of all pods.
-func (c Config) makeCgroups() error {
-	folders, err := hierarchies()
-	if err != nil {
-		return err
-	}
-	for _, folder := range folders {
-		if err := os.Mkdir(filepath.Join(folder, c.cgroup()), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("make the cgroup of the pods: %w", err)
-		}
-	}
-	return nil
-}
-
-// removeCgroups kills what still runs in the cgroup of the pods, and removes it.
-func (c Config) removeCgroups(ctx context.Context) error {
-	folders, err := hierarchies()
-	if err != nil {
-		return err
-	}
-	for _, folder := range folders {
-		root := filepath.Join(folder, c.cgroup())
-		err := retry(ctx, func() error { return removeCgroup(root) })
-		if err != nil {
-			return fmt.Errorf("remove the cgroup %s: %w", root, err)
-		}
-	}
-	return nil
-}
-
 // retry tries for some seconds: killed processes take a moment to die.
 func retry(ctx context.Context, try func() error) error {
 	const tries, pause = 100, 100 * time.Millisecond
@@ -184,35 +121,4 @@ func retry(ctx context.Context, try func() error) error {
 		}
 	}
 	return err
-}
-
-func removeCgroup(root string) error {
-	var folders []string
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			folders = append(folders, path)
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for _, folder := range slices.Backward(folders) {
-		data, err := os.ReadFile(filepath.Join(folder, "cgroup.procs"))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENODEV) {
-			return err
-		}
-		for _, field := range strings.Fields(string(data)) {
-			if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
-				_ = syscall.Kill(pid, syscall.SIGKILL) // it may just have ended
-			}
-		}
-		if err := os.Remove(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
 }
