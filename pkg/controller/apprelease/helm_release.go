@@ -62,7 +62,7 @@ func (r *Reconciler) applyChart(ctx context.Context, want *wanted, chart []byte)
 	request.HoldTo(nil)
 	ours := true // what is there already is of this release's own operations
 	if before != nil {
-		if ours, err = r.owns(want.inventory, rel, before); err != nil {
+		if ours, err = r.owns(want, before); err != nil {
 			return err
 		}
 		request.HoldTo(before.Release)
@@ -167,12 +167,16 @@ func noted(i *release.Inventory) helm.Noted {
 // owns reports whether the record of a Helm release is this release's own. Who may write Secrets in a namespace may write records there:
 // one that is not the one that was noted must not say anything of what is outside of the namespace, which is an error, since the author's
 // rights are used for what it says.
-func (r *Reconciler) owns(i *release.Inventory, rel *v2.ApplicationRelease, record *helm.Result) (bool, error) {
-	if i == nil {
+func (r *Reconciler) owns(want *wanted, record *helm.Result) (bool, error) {
+	rel, n := want.release, noted(want.inventory)
+	if n.Knows(record.Release) {
+		return true, nil
+	}
+	if want.inventory == nil || want.remade {
 		return false, status.Errorf(http.StatusConflict, "the namespace %s has a Helm release %q already: choose another name",
 			rel.Labels[v2.LabelNamespace], rel.Name)
 	}
-	if n := noted(i); n.Knows(record.Release) || n.HasBegun(record.Release) {
+	if n.HasBegun(record.Release) {
 		return true, nil
 	}
 	outside, err := r.outside(rel, record)

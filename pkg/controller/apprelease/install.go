@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,6 +34,8 @@ type wanted struct {
 	values    []byte
 	// inventory is nil where nothing of the release has been installed yet.
 	inventory *release.Inventory
+	// remade says that the namespace is another one than that of the inventory.
+	remade bool
 }
 
 // install installs or upgrades what a release asks for, unless that has been done.
@@ -148,11 +151,16 @@ func (r *Reconciler) find(ctx context.Context, rel *v2.ApplicationRelease, id st
 	if want.inventory, err = r.inventory(ctx, rel); err != nil {
 		return nil, err
 	}
-	if i := want.inventory; i != nil && i.Namespace != name {
+	switch i := want.inventory; {
+	case i == nil || isIn(i, want.namespace):
+	case i.Namespace != name:
 		return nil, release.Invalidf("the release is in the namespace %s, and stays there", i.Namespace)
-	} else if i != nil && want.sent == nil && !isIn(i, want.namespace) {
+	case want.sent == nil:
 		return nil, release.Invalidf("the namespace %s that the release was installed in is gone, and this is another one: delete the release",
 			name)
+	default: // what was in the former one is gone, unless Helm's record shows that a backup has brought it back
+		want.remade = true
+		i.Objects = slices.DeleteFunc(i.Objects, func(o release.Object) bool { return o.Namespace == name })
 	}
 	return want, nil
 }

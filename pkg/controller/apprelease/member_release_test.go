@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,7 @@ import (
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/appstore/release"
+	"kapis.dev/ks-apiserver/pkg/helm"
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
@@ -234,4 +236,40 @@ func TestX33AHubNamesItsOwnUsersAlone(t *testing.T) {
 			t.Errorf("it is not tried again: %+v", got.Status)
 		}
 	})
+}
+
+// X28: where a namespace of a member was made again, a Helm release that is there is its own only by a record that is known, as from a backup.
+func TestX28ANamespaceOfAMemberThatWasMadeAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		found *helm.Result // nil for the release's own record
+		done  bool
+	}{
+		"ABackupBroughtItBack":  {done: true},
+		"SomebodyElsesIsThere":  {found: &helm.Result{Release: &helm.Release{Name: "cache", Status: "deployed", RecordDigest: "theirs"}}},
+		"SomebodyElsesHasBegun": {found: &helm.Result{Release: &helm.Release{Name: "cache", Status: "failed", RecordDigest: "theirs"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, ofFleet("ann", "u-hub", iamv1beta1.UserPending))
+			w.r.Sent, w.r.Packages, w.r.Host = brought{}, nil, ""
+			w.add(func(r *v2.ApplicationRelease) {
+				sentByHub(r)
+				r.Annotations[v2.AnnotationUser] = "ann"
+			})
+			w.makeNamespaceAgain(time.Time{})
+			if c.found != nil {
+				w.record = c.found
+			}
+			got := w.change(func(r *v2.ApplicationRelease) { r.Annotations[v2.AnnotationFleetHash] = "k1-b" })
+			if done := got.Status.State == v2.ReleaseCreated; done != c.done || len(w.asked) > 1 != c.done {
+				t.Errorf("%+v, %d operations", got.Status, len(w.asked))
+			}
+			if c.done {
+				return
+			}
+			w.remove()
+			if !w.gone() || len(w.asked) > 1 {
+				t.Errorf("removed: %+v, %d operations", got.Status, len(w.asked))
+			}
+		})
+	}
 }

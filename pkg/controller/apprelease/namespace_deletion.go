@@ -17,17 +17,19 @@ func isIn(i *release.Inventory, namespace *corev1.Namespace) bool {
 	return i.Namespace == namespace.Name && (i.NamespaceUID == "" || i.NamespaceUID == namespace.UID)
 }
 
-// isGone reports whether the namespace of an inventory is gone, also where there is another one of its name.
-func (r *Reconciler) isGone(ctx context.Context, i *release.Inventory) (bool, error) {
-	itself := func(n *corev1.Namespace) bool { return isIn(i, n) }
-	n, err := present(ctx, r, i.Namespace, itself)
+// isGone reports whether the namespace of an inventory is gone, and whether there is another one of its name. It reads without the cache,
+// which may still have the former one.
+func (r *Reconciler) isGone(ctx context.Context, i *release.Inventory) (gone, another bool, err error) {
+	n := &corev1.Namespace{}
+	err = r.Live.Get(ctx, client.ObjectKey{Name: i.Namespace}, n)
 	if apierrors.IsNotFound(err) {
-		return true, nil
+		return true, false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("read the namespace %s: %w", i.Namespace, err)
+		return false, false, fmt.Errorf("read the namespace %s: %w", i.Namespace, err)
 	}
-	return !itself(n), nil
+	another = !isIn(i, n)
+	return another, another, nil
 }
 
 // endWithNamespace deletes a release that was installed in a namespace which is gone, and reports whether it does: nothing runs any more,
@@ -38,7 +40,8 @@ func (r *Reconciler) endWithNamespace(ctx context.Context, rel *v2.ApplicationRe
 	if namespace == "" || r.Sent != nil || release.IsSent(rel) {
 		return false, nil
 	}
-	// A namespace that is older than the release is the one that it was installed in, which spares reading the inventory.
+	// A namespace that is older than the release is taken for the one that it was installed in, which spares reading the inventory: by
+	// clocks, so that an operation and a removal compare UIDs.
 	n, err := present(ctx, r, namespace, func(*corev1.Namespace) bool { return true })
 	if err == nil && n.CreationTimestamp.Before(&rel.CreationTimestamp) {
 		return false, nil
@@ -49,7 +52,8 @@ func (r *Reconciler) endWithNamespace(ctx context.Context, rel *v2.ApplicationRe
 	gone := err != nil && release.IsAdopted(&rel.Status) // which has no inventory yet
 	installed, err := r.inventory(ctx, rel)
 	if err == nil && installed != nil {
-		gone, err = r.isGone(ctx, installed)
+		namespace = installed.Namespace
+		gone, _, err = r.isGone(ctx, installed)
 	}
 	if err != nil || !gone {
 		return false, err

@@ -32,10 +32,7 @@ func TestX33ARemovalEndsWhateverItsRecordIs(t *testing.T) {
 			if !w.gone() {
 				t.Fatalf("it is not gone: %+v", w.get().Status)
 			}
-			said := ""
-			for len(w.events.Events) > 0 {
-				said += <-w.events.Events + "\n"
-			}
+			said := w.said()
 			if !strings.Contains(said, "left in the cluster") || !strings.Contains(said, "ConfigMap web/redis") {
 				t.Error(said)
 			}
@@ -73,10 +70,7 @@ func TestAReleaseEndsWithItsNamespace(t *testing.T) {
 	if !w.gone() || w.inventory() != nil || len(w.asked) != asked {
 		t.Errorf("gone is %v, it leaves %+v, and Helm was asked for %+v", w.gone(), w.inventory(), w.asked[asked:])
 	}
-	said := ""
-	for len(w.events.Events) > 0 {
-		said += <-w.events.Events + "\n"
-	}
+	said := w.said()
 	if !strings.Contains(said, "NamespaceGone") || !strings.Contains(said, "k8s.io outside") || strings.Contains(said, "ConfigMap") {
 		t.Error(said)
 	}
@@ -122,6 +116,9 @@ func TestX28ANamespaceThatWasMadeAgainIsAnotherOne(t *testing.T) {
 			if !w.gone() || w.inventory() != nil {
 				t.Errorf("it stays: its inventory is %+v", w.inventory())
 			}
+			if said := w.said(); !strings.Contains(said, "the namespace web, which was made again") {
+				t.Errorf("it said %s", said)
+			}
 			if len(w.asked) != asked || !slices.Equal(w.has("web"), has) {
 				t.Errorf("Helm was asked for %+v, and of %q there are %q", w.asked[asked:], has, w.has("web"))
 			}
@@ -152,4 +149,12 @@ func (w *world) makeNamespaceAgain(at time.Time) {
 	if err := w.client.Create(w.t.Context(), next); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// said returns the events until now, which are not returned again.
+func (w *world) said() (all string) {
+	for len(w.events.Events) > 0 {
+		all += <-w.events.Events + "\n"
+	}
+	return all
 }

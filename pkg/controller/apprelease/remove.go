@@ -110,9 +110,12 @@ func (r *Reconciler) uninstall(ctx context.Context, rel *v2.ApplicationRelease, 
 	}
 	i := u.inventory
 	if i != nil { // whatever the labels say by now
-		gone, err := r.isGone(ctx, i)
+		gone, another, err := r.isGone(ctx, i)
 		if err != nil {
 			return nil, err
+		}
+		if another { // a backup may have brought back what was in it
+			kept = append(kept, "what there is of it in the namespace "+i.Namespace+", which was made again")
 		}
 		if gone { // with what was in it, and Helm's records
 			for _, o := range i.Objects {

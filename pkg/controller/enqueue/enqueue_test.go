@@ -93,3 +93,20 @@ func TestUpdatesDoNotCountWhereObjectsComeOrGo(t *testing.T) {
 		t.Errorf("told of %q", gone)
 	}
 }
+
+// A watch that was interrupted while an object was deleted and made again tells of an update.
+func TestAnObjectThatWasMadeAgainHasGone(t *testing.T) {
+	p, object := enqueue.OnDeletion(), func(uid types.UID) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "ann", UID: uid}}
+	}
+	for name, c := range map[string]struct{ got, want bool }{
+		"Created":   {got: p.Create(event.CreateEvent{Object: object("1")})},
+		"Updated":   {got: p.Update(event.UpdateEvent{ObjectOld: object("1"), ObjectNew: object("1")})},
+		"MadeAgain": {got: p.Update(event.UpdateEvent{ObjectOld: object("1"), ObjectNew: object("2")}), want: true},
+		"Deleted":   {got: p.Delete(event.DeleteEvent{Object: object("1")}), want: true},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: got %v, want %v", name, c.got, c.want)
+		}
+	}
+}

@@ -31,11 +31,12 @@ func OnComingOrGoing(gone func(client.Object)) predicate.Predicate {
 	}
 }
 
-// OnDeletion ignores everything but that an object is gone.
+// OnDeletion ignores everything but that an object is gone, also where another one has its name by now: a watch that was interrupted tells
+// of both as of one change.
 func OnDeletion() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }
