@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"sync/atomic"
 	"time"
 
@@ -75,19 +76,24 @@ func (u *Upstream) Enter(user User, now time.Time) (leave func(), err error) {
 	}, nil
 }
 
-// RoundTrip sends a request to the backend, and notes whether it could be reached.
+// RoundTrip sends a request to the backend, and notes whether it could be reached. What fails before a connection is asked for (a request
+// that can't be written), or after an answer has begun (its header is too large), says nothing of that: a client may have caused it.
 func (u *Upstream) RoundTrip(r *http.Request) (*http.Response, error) {
+	var asked, began atomic.Bool // the transport sets them from other goroutines, too
+	r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+		GetConn: func(string) { asked.Store(true) }, GotFirstResponseByte: func() { began.Store(true) },
+	})) // a copy: a RoundTripper changes no request
 	var sent *watchedBody
 	if r.Body != nil && r.Body != http.NoBody {
 		sent = &watchedBody{ReadCloser: r.Body}
-		r = r.WithContext(r.Context()) // a RoundTripper changes no request
 		r.Body = sent
 	}
 	resp, err := u.transport.RoundTrip(r)
+	late := errors.Is(context.Cause(r.Context()), ErrHeaderTimeout)
 	switch {
 	case err == nil:
 		u.breaker.worked()
-	case r.Context().Err() != nil && !errors.Is(context.Cause(r.Context()), ErrHeaderTimeout), sent != nil && sent.failed.Load():
+	case !late && (r.Context().Err() != nil || !asked.Load() || began.Load()), sent != nil && sent.failed.Load():
 		u.breaker.left()
 	default:
 		u.breaker.broke(time.Now())

@@ -1,14 +1,20 @@
 package extension
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/utils/ptr"
 
 	"kapis.dev/ks-apiserver/pkg/api/extensions/v1alpha1"
+	"kapis.dev/ks-apiserver/pkg/egress"
 	"kapis.dev/ks-apiserver/pkg/inflight"
 )
 
@@ -73,6 +79,70 @@ func TestX10WhatFailsLaterDoesNotMakeAPauseLonger(t *testing.T) {
 	}
 	if wait, _ := b.enter(now); wait != time.Second {
 		t.Errorf("the first trial is in %v", wait)
+	}
+}
+
+// X10: a request that can't be sent, and an answer that can't be read, say nothing of whether the backend can be reached.
+func TestX10OnlyWhatIsNotReachedIsNotAskedForAWhile(t *testing.T) {
+	end := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		switch r.URL.Path {
+		case "/large":
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 4<<20)+"\r\n\r\n")
+		case "/late":
+			_, _ = io.WriteString(c, "HTTP/1.1 ")
+			<-end
+		}
+		_ = c.Close()
+	}))
+	defer server.Close()
+	defer close(end)
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for name, c := range map[string]struct {
+		url, trailer string
+		open         bool
+	}{
+		"ATrailerThatIsNone":       {server.URL, "a b", false},
+		"AHeaderThatIsTooLarge":    {server.URL + "/large", "", false},
+		"AnAnswerThatDoesNotBegin": {server.URL + "/close", "", true},
+		"AnAnswerThatIsLate":       {server.URL + "/late", "", true},
+		"ABackendThatIsNotThere":   {gone.URL, "", true},
+		"ATrailerForOneThatIsNot":  {gone.URL, "a b", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, err := ParseEndpoint(&v1alpha1.Endpoint{URL: &c.url})
+			if err != nil {
+				t.Fatal(err)
+			}
+			u := newUpstream(a, &Options{Egress: egress.Options{AllowLoopback: true}})
+			for range breakerFailures {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				if strings.HasSuffix(c.url, "/late") {
+					time.AfterFunc(50*time.Millisecond, func() { cancel(ErrHeaderTimeout) })
+				}
+				r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, io.NopCloser(strings.NewReader("x")))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.trailer != "" {
+					r.Trailer = http.Header{c.trailer: nil}
+				}
+				if resp, err := u.RoundTrip(r); err == nil {
+					_ = resp.Body.Close()
+					t.Errorf("it is answered: %d", resp.StatusCode)
+				}
+				cancel(nil)
+			}
+			if wait, _ := u.breaker.enter(time.Now()); wait > 0 != c.open {
+				t.Errorf("the next one waits for %v", wait)
+			}
+		})
 	}
 }
 

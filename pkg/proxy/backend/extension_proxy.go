@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -152,7 +153,7 @@ func (e *Handler) file(w http.ResponseWriter, r *http.Request, path string) erro
 		return status.RetryAfter(5, status.Errorf(http.StatusServiceUnavailable, "the JSBundle of this file is not available: %s",
 			f.Fault()))
 	}
-	if err := e.Files.Serve(w, r, f); err != nil {
+	if err := e.Files.Serve(e.Streams.Progress(w), r, f); err != nil {
 		klog.ErrorS(err, "a file of a JSBundle can't be read", "link", path)
 		return status.RetryAfter(5, status.Errorf(http.StatusServiceUnavailable,
 			"the source of this file can't be read: see the log of this server"))
@@ -249,9 +250,12 @@ func (c *call) rewrite(p *httputil.ProxyRequest) {
 	p.Out.Method = c.target.Method
 	p.Out.URL = &url.URL{Scheme: at.Scheme, Host: at.Host, Path: path, RawQuery: c.target.Query}
 	p.Out.Host = ""
+	p.Out.Trailer = nil // their values arrive after this copy was made, and never reach it, but a name that is none would fail the request
 	h := p.Out.Header
 	cookies, before := h["Cookie"], h["Via"]
 	relay.CutHeaders(h)
+	// A backend that reads headers as a CGI program does can't tell X_Remote_User from X-Remote-User. Such names are left out, as nginx does.
+	maps.DeleteFunc(h, func(name string, _ []string) bool { return strings.Contains(name, "_") })
 	if kept := foreignCookies(cookies); kept != "" {
 		h["Cookie"] = []string{kept}
 	}

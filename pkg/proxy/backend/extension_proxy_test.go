@@ -2,6 +2,7 @@ package backend_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
@@ -14,6 +15,8 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -236,6 +239,27 @@ func TestABackendIsToldWhoAsksAndNoCredential(t *testing.T) { // X5
 	}
 }
 
+// X5: a backend that takes an underscore for a hyphen, as CGI programs do, is told nothing by the client in such names. Its own headers may have one.
+func TestX5HeadersWithUnderscoresDoNotArrive(t *testing.T) {
+	w := newWorld(t)
+	w.service()
+	w.proxy(obj{"authProxy": true, "headerUp": []string{"X_WEBAUTH_USER {user.name}"}})
+	for _, path := range []string{things, "/proxy/shop/x"} {
+		rec := w.ask(ann, http.MethodGet, path, "", "X_Remote_User: canary", "X_remote-Group: canary", "X-Remote_Uid: canary", "X_WEBAUTH_USER: canary",
+			"X_Forwarded_For: canary", "X-Other: kept")
+		if rec.Code != 200 || w.got == nil {
+			t.Fatalf("%s: %d %s", path, rec.Code, rec.Body)
+		}
+		h := w.got.Header
+		if all := fmt.Sprint(h); strings.Contains(all, "canary") || h.Get("X-Other") != "kept" || h.Get("X-Remote-User") != "ann" {
+			t.Errorf("%s: the backend is told %s", path, all)
+		}
+		if own := h.Get("X_WEBAUTH_USER"); path != things && own != "ann" {
+			t.Errorf("%s: the backend's own header is %q", path, own)
+		}
+	}
+}
+
 func TestOnlyWhatWasDecidedIsPassedOn(t *testing.T) { // X1, X2
 	w := newWorld(t)
 	w.service()
@@ -405,6 +429,83 @@ func TestLinksOfPagesAreMapped(t *testing.T) {
 		`<img src="//cdn/x"><a href="rel"><form action="/proxy/shop/y">`
 	if rec.Body.String() != want || rec.Header().Get("Etag") != "" {
 		t.Errorf("%s\nwant %s\n%v", rec.Body, want, rec.Header())
+	}
+}
+
+// Whatever is large or broken off, no byte of a page is lost or there twice, and the links after a large text are mapped.
+func TestLargeTextsOfPagesPass(t *testing.T) {
+	w := newWorld(t)
+	w.proxy(obj{"stripPathPrefix": "/proxy/shop", "wrapTransport": true})
+	page := ""
+	w.say = func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(rw, page)
+	}
+	const link, mapped = `<a href="/x">`, `<a href="/proxy/shop/x">`
+	large, larger, tag := strings.Repeat("0123 < 567\n", 100<<10), strings.Repeat("<b a> -->", 600<<10), "<b "+strings.Repeat("a=1 ", 40<<10)+">"
+	for name, c := range map[string]struct {
+		between string
+		same    bool // the link after it stays as it is
+	}{
+		"AText":                        {large, false},
+		"ATextThatBeginsLikeATag":      {"< " + large, false},
+		"ATextThatIsTooLarge":          {strings.Repeat(large, 5), true},
+		"AScript":                      {"<script>" + larger[:2<<20] + "</script>", false},
+		"AScriptThatBeginsWithATag":    {"<SCRIPT>" + tag + larger[:1<<20] + "</script>", false},
+		"AScriptThatIsTooLarge":        {"<script>" + larger + "</script>", true},
+		"AnEmptyScript":                {"<script></script><style></style>", false},
+		"ATagInAnEmptyElement":         {"<title></title>" + tag, true},
+		"AComment":                     {"<!-- " + large + "-->", false},
+		"ADoctype":                     {"<!doctype " + strings.Repeat("x", 1<<20) + ">", false},
+		"ATag":                         {tag, true},
+		"ATagAfterAText":               {large + tag, true},
+		"AnAttribute":                  {`<img src="data:` + strings.Repeat("x", 1<<20) + `">`, true},
+		"AnEndTag":                     {"</b" + strings.Repeat(" a=1", 20<<10) + ">", false},
+		"ATagThatIsAlmostTooLarge":     {"<b " + strings.Repeat(" ", 128<<10-6) + ">", false},
+		"AnEndTagOfNothing":            {"</>", false},
+		"ALessThan":                    {"<", false},
+		"AnElementThatLooksLikeScript": {"<scripts>" + tag + "</scripts>", true},
+	} {
+		ends := []string{`<b a="`}
+		if len(c.between) < 10 {
+			ends = []string{"", "<", "</", "</b", "<b", "<!", "<!d", "<!--", "&", "<script>", "<plaintext>" + link}
+		}
+		for _, end := range ends {
+			page = link + c.between + link + end
+			want := mapped + c.between + mapped + end
+			if c.same {
+				want = mapped + c.between + link + end
+			}
+			got := w.ask(ann, http.MethodGet, "/proxy/shop/", "").Body.String()
+			if got != want {
+				t.Errorf("%s and %q: %d bytes, want %d: ...%s", name, end, len(got), len(want), got[max(0, len(got)-80):])
+			}
+		}
+	}
+}
+
+// X10: the names of a tag's attributes, which are all kept while it is read, take no multiple of its size.
+func TestX10ATagTakesAFewTimesItsSize(t *testing.T) {
+	w := newWorld(t)
+	w.proxy(obj{"stripPathPrefix": "/proxy/shop", "wrapTransport": true})
+	page := []byte("<p>x</p><p")
+	for i := 0; len(page) < 4<<20-64; i++ {
+		page = strconv.AppendInt(append(page, " a"...), int64(i), 36)
+	}
+	page = append(page, ` href="/x">x</p>`...)
+	w.say = func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/html")
+		_, _ = rw.Write(page)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	rec := w.ask(ann, http.MethodGet, "/proxy/shop/", "")
+	runtime.ReadMemStats(&after)
+	if !bytes.Equal(rec.Body.Bytes(), page) {
+		t.Errorf("%d bytes arrive, want %d", rec.Body.Len(), len(page))
+	}
+	if times := (after.TotalAlloc - before.TotalAlloc) / uint64(len(page)); times > 16 {
+		t.Errorf("it takes %d times its size", times)
 	}
 }
 

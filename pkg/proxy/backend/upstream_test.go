@@ -45,6 +45,36 @@ func TestX10AnUploadThatIsBrokenOffSaysNothingOfTheBackend(t *testing.T) {
 	}
 }
 
+// X10: a client can't have requests fail by what it says of trailers, which would close the backend for others.
+func TestX10WhatAClientSaysOfTrailersClosesNoBackend(t *testing.T) {
+	w := newWorld(t)
+	w.service()
+	front := httptest.NewServer(w.serve(ann))
+	defer front.Close()
+	for range 10 {
+		c, err := net.Dial("tcp", front.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.WriteString(c, "POST "+things+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\nTrailer: a b, X-Remote-User\r\n\r\n"+
+			"1\r\nx\r\n0\r\nX-Remote-User: root\r\n\r\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(c)
+		_ = c.Close()
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200 ") {
+			t.Fatalf("%.300s %v", answer, err)
+		}
+		if w.body != "x" || len(w.got.Trailer) > 0 {
+			t.Errorf("the backend has got %q %v", w.body, w.got.Trailer)
+		}
+	}
+	if rec := w.ask(ann, http.MethodGet, things, ""); rec.Code != 200 {
+		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+}
+
 // paused is a body that closes sent when more than its first bytes are asked for: they have been sent by then.
 type paused struct {
 	io.ReadCloser
