@@ -35,6 +35,10 @@ const (
 	staleFor = 24 * time.Hour
 	// minGzip is the size in bytes from which content is compressed.
 	minGzip = 1 << 10
+	// readAtOnce bounds the files that are read at once: each takes its size and that of its gzip, and anybody may ask for all of them.
+	readAtOnce = 4
+	// pieceSize is how much is written at once: a client that receives nothing is told from a slow one by each piece, in bytes.
+	pieceSize = 256 << 10
 )
 
 // Reader reads what bundles are made of.
@@ -50,6 +54,7 @@ type Files struct {
 	Now    func() time.Time
 
 	fetching singleflight.Group
+	reading  chan struct{} // has an entry for each file that is read now
 	mu       sync.Mutex
 	kept     *recent.Map[fileKey, *content]
 }
@@ -75,9 +80,8 @@ func (k fileKey) text() string { return strconv.Itoa(len(k.bundle)) + ":" + k.bu
 
 // NewFiles returns the files of the bundles of an index.
 func NewFiles(x *Index, r Reader, now func() time.Time) *Files {
-	return &Files{Index: x, Reader: r, Now: now, kept: recent.NewWeightedMap[fileKey](maxContents, func(c *content) int {
-		return len(c.plain) + len(c.zipped) + 1<<10
-	})}
+	return &Files{Index: x, Reader: r, Now: now, reading: make(chan struct{}, readAtOnce),
+		kept: recent.NewWeightedMap[fileKey](maxContents, func(c *content) int { return len(c.plain) + len(c.zipped) + 1<<10 })}
 }
 
 // content returns the content of a file: from memory while that is current, and otherwise from its source.
@@ -92,6 +96,11 @@ func (s *Files) content(ctx context.Context, f *File) (*content, error) {
 	got, err, _ := s.fetching.Do(key.text(), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout) // others may wait for it
 		defer cancel()
+		leave, err := s.enter(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
 		raw, err := s.read(ctx, f)
 		if err != nil {
 			return nil, err
@@ -120,6 +129,19 @@ func (s *Files) content(ctx context.Context, f *File) (*content, error) {
 		return kept, nil
 	}
 	return nil, err
+}
+
+// enter waits until a file may be read. One whose content is in its bundle is in memory already, and does not wait for sources of others.
+func (s *Files) enter(ctx context.Context, f *File) (leave func(), err error) {
+	if f.raw != nil {
+		return func() {}, nil
+	}
+	select {
+	case s.reading <- struct{}{}:
+		return func() { <-s.reading }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%d other files are being read: %w", readAtOnce, ctx.Err())
+	}
 }
 
 // present reports whether content in memory is current.
@@ -208,7 +230,8 @@ func Digest(raw []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Serve answers with a file. Its error is of the source, and nothing has been written then.
+// Serve answers with a file, in pieces: w may end an answer that its client does not receive. Its error is of the source, and nothing has
+// been written then.
 func (s *Files) Serve(w http.ResponseWriter, r *http.Request, f *File) error {
 	c, err := s.content(r.Context(), f)
 	if err != nil {
@@ -238,13 +261,24 @@ func (s *Files) Serve(w http.ResponseWriter, r *http.Request, f *File) error {
 		delete(h, "Content-Type")
 		delete(h, "Content-Encoding")
 		w.WriteHeader(http.StatusNotModified)
-	default: // in one piece, which ServeContent would copy
+	default: // without the copy that ServeContent would make
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 		if r.Method != http.MethodHead {
-			_, _ = w.Write(body)
+			writePieces(w, body)
 		}
 	}
 	return nil
+}
+
+// writePieces writes a body. Errors are of the client, and there is no one to report them to.
+func writePieces(w io.Writer, body []byte) {
+	for len(body) > 0 {
+		n, err := w.Write(body[:min(len(body), pieceSize)])
+		if err != nil {
+			return
+		}
+		body = body[n:]
+	}
 }
 
 // matches reports whether lines of If-None-Match name an entity tag (RFC 9110, 13.1.2).

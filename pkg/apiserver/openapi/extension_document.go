@@ -21,6 +21,14 @@ import (
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
+const (
+	// maxMediaTypes bounds the media types of an operation, and maxMediaType one of them, in bytes.
+	maxMediaTypes, maxMediaType = 16, 128
+	// maxWritten bounds what is written of a document, in bytes: names get longer, each operation gets what the top says for all of them,
+	// and version 3 has a schema once for each media type.
+	maxWritten = 4 * MaxExtension
+)
+
 // sections are the objects of a document of version 2 that its references lead to.
 var sections = []string{"definitions", "parameters", "responses"}
 
@@ -34,7 +42,7 @@ func describe(gv schema.GroupVersion, root string, body []byte) (out *documents,
 		}
 	}()
 	d := &extensionReader{prefix: gv.Group + "_" + gv.Version + "_", base: "/kapis/" + gv.String(), there: root + "/" + gv.String(),
-		used: map[string]map[string]any{}}
+		used: map[string]map[string]any{}, left: maxWritten}
 	if err := d.read(body); err != nil || len(d.paths) == 0 {
 		return nil, err
 	}
@@ -45,6 +53,9 @@ func describe(gv schema.GroupVersion, root string, body []byte) (out *documents,
 	text, err := json.Marshal(whole)
 	if err != nil {
 		return nil, fmt.Errorf("write the document: %w", err)
+	}
+	if len(text) > maxWritten { // a reference of a few bytes gets a name of some hundred
+		return nil, fmt.Errorf("with the names that it has here, its document has more than %d bytes", maxWritten)
 	}
 	sum := sha256.Sum256(text)
 	out = &documents{v2Hash: hex.EncodeToString(sum[:8]), v3: map[string]*ownDocument{}, routes: d.routes}
@@ -87,6 +98,7 @@ type extensionReader struct {
 	paths  map[string]any
 	routes []extension.Route
 	used   map[string]map[string]any // of each section, under the new names
+	left   int                       // of maxWritten, for operations that follow
 }
 
 func (d *extensionReader) read(body []byte) error {
@@ -106,7 +118,9 @@ func (d *extensionReader) read(body []byte) error {
 		if !ok {
 			return fmt.Errorf("the path %.200q is no object", path)
 		}
-		d.complete(item)
+		if err := d.complete(item); err != nil {
+			return err
+		}
 		if err := d.rename(item); err != nil {
 			return err
 		}
@@ -137,27 +151,47 @@ func (d *extensionReader) addRoutes(path string, item map[string]any) {
 }
 
 // complete writes into operations what the top of the document says for all of them, and leaves out what only that could explain. One that
-// names no media type is one of JSON: as version 3 it would have no schema otherwise.
-func (d *extensionReader) complete(item map[string]any) {
+// names no media type is one of JSON: as version 3 it would have no schema otherwise. Its error says that there is too much of them.
+func (d *extensionReader) complete(item map[string]any) error {
 	for _, each := range item {
 		operation, ok := each.(map[string]any)
 		if !ok {
 			continue
 		}
 		delete(operation, "security")
+		copies := 1
 		for _, name := range []string{"consumes", "produces"} {
-			switch {
-			case operation[name] != nil:
-			case d.top[name] != nil:
-				operation[name] = d.top[name]
-			default:
-				operation[name] = []any{"application/json"}
+			types := operation[name]
+			if types == nil {
+				types = d.top[name]
 			}
+			list := mediaTypesOf(types)
+			operation[name], copies = list, max(copies, len(list))
 		}
 		if id, ok := operation["operationId"].(string); ok {
 			operation["operationId"] = d.prefix + id
 		}
+		text, err := json.Marshal(operation)
+		if err != nil {
+			return fmt.Errorf("write an operation: %w", err)
+		}
+		if d.left -= len(text) * copies; d.left < 0 {
+			return fmt.Errorf("its operations have more than %d bytes, each as often as it has media types", maxWritten)
+		}
 	}
+	return nil
+}
+
+// mediaTypesOf returns a list of media types, and that of JSON for what is no such list, or one that no reader needs as long as it is.
+func mediaTypesOf(value any) []any {
+	list, ok := value.([]any)
+	if !ok || len(list) > maxMediaTypes || slices.ContainsFunc(list, func(each any) bool {
+		name, ok := each.(string)
+		return !ok || len(name) > maxMediaType
+	}) {
+		return []any{"application/json"}
+	}
+	return list
 }
 
 // rename gives the references in a value their new names, and takes along what they lead to.
