@@ -11,7 +11,7 @@ func ownGroup(gv schema.GroupVersion) bool {
 	switch gv.Group {
 	case "application.kubesphere.io", "cluster.kubesphere.io", "config.kubesphere.io", "extensions.kubesphere.io", "gateway.kubesphere.io",
 		"iam.kubesphere.io", "kubesphere.io", "operations.kubesphere.io", "package.kubesphere.io", "quota.kubesphere.io",
-		"resources.kubesphere.io", "tenant.kubesphere.io", "terminal.kubesphere.io", "workloadtemplate.kubesphere.io":
+		"resources.kubesphere.io", "tenant.kubesphere.io", "terminal.kubesphere.io", "tower.kubesphere.io", "workloadtemplate.kubesphere.io":
 		return true
 	}
 	return strings.HasSuffix(gv.Group, ".kapis.dev")

@@ -182,13 +182,13 @@ func (x *Index) setService(raw []byte) error {
 		return fmt.Errorf("read an APIService: %w", err)
 	}
 	gv := schema.GroupVersion{Group: o.Spec.Group, Version: o.Spec.Version}
+	if err := CheckGroup(gv, x.options.Taken); err != nil { // where this server has routes, they answer
+		return err
+	}
 	base := GroupRoot + "/" + gv.String()
 	root, wrong := backendRoot(o)
 	b := &Backend{Kind: "APIService", Name: o.Name, Base: base, Root: root, Audience: "apiservice:" + gv.String(),
 		Forwards: forwards(o), created: o.CreationTimestamp.Time, Within: func(path string) bool { return below(path, base) }}
-	if err := CheckGroup(gv, x.options.Taken); err != nil {
-		wrong = err
-	}
 	x.connect(b, &o.Status, &o.Spec.Endpoint, wrong)
 	x.services[o.Name] = &apiService{b, gv}
 	return nil

@@ -97,11 +97,9 @@ func TestAGroupHasTheOldestAPIService(t *testing.T) { // X1, X2
 	if b := at("shop.example.com"); b.Upstream == before || b.Address.Host != "elsewhere.example" { // X12
 		t.Errorf("%+v", b.Upstream)
 	}
-	for group, why := range map[string]string{
-		"iam.kubesphere.io": "served by this server", "apps": "Kubernetes' own", "rbac.authorization.k8s.io": "Kubernetes' own", "Bad": "not the name of a group",
-	} {
+	for _, group := range []string{"iam.kubesphere.io", "apps", "rbac.authorization.k8s.io", "Bad"} { // whose own routes answer
 		f.service("taker", group)
-		if b := at(group); b != nil && !strings.Contains(b.Fault, why) {
+		if b := at(group); b != nil {
 			t.Errorf("%s: %+v", group, b)
 		}
 	}
