@@ -101,7 +101,7 @@ func TestWhatReadsUnredactedObjectsIsListed(t *testing.T) {
 		},
 		".RoundTripHere(": {
 			"pkg/cluster/exchange/ask_member.go": "tells a member what is to be there, and gets its states, and no object",
-			"pkg/cluster/peer/server.go":            "is the way to a member for another replica, and the member redacts what it answers",
+			"pkg/cluster/peer/server.go":         "is the way to a member for another replica, and the member redacts what it answers",
 		},
 		".RoundTrip(": {
 			"pkg/caller/kube_client.go":                "makes a Raw of it",
@@ -126,7 +126,7 @@ func TestWhatReadsUnredactedObjectsIsListed(t *testing.T) {
 			"pkg/registry/bounded_transport.go":        "asks registries",
 
 			"pkg/extension/backend_transport.go":          "asks backends of extensions, which have no object of ours",
-			"pkg/extension/bundle_file_serving.go":          "reads a file of a bundle",
+			"pkg/extension/bundle_file_serving.go":        "reads a file of a bundle",
 			"pkg/chart/source/client.go":                  "reads charts and indexes of chart repositories",
 			"pkg/chart/source/registry.go":                "reads charts of container registries",
 			"pkg/apiserver/backends/openapi_documents.go": "reads the OpenAPI documents of backends",
