@@ -37,8 +37,10 @@ const (
 	minGzip = 1 << 10
 	// readAtOnce bounds the files that are read at once: each takes its size and that of its gzip, and anybody may ask for all of them.
 	readAtOnce = 4
+	// turnTimeout bounds the wait for others that are read: a console's page asks for the files of all extensions together.
+	turnTimeout = 10 * time.Second
 	// pieceSize is how much is written at once: a client that receives nothing is told from a slow one by each piece, in bytes.
-	pieceSize = 256 << 10
+	pieceSize = 32 << 10
 )
 
 // Reader reads what bundles are made of.
@@ -94,13 +96,14 @@ func (s *Files) content(ctx context.Context, f *File) (*content, error) {
 		return kept, nil
 	}
 	got, err, _ := s.fetching.Do(key.text(), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout) // others may wait for it
-		defer cancel()
+		ctx := context.WithoutCancel(ctx) // others may wait for it
 		leave, err := s.enter(ctx, f)
 		if err != nil {
 			return nil, err
 		}
 		defer leave()
+		ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+		defer cancel()
 		raw, err := s.read(ctx, f)
 		if err != nil {
 			return nil, err
@@ -136,6 +139,8 @@ func (s *Files) enter(ctx context.Context, f *File) (leave func(), err error) {
 	if f.raw != nil {
 		return func() {}, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
+	defer cancel()
 	select {
 	case s.reading <- struct{}{}:
 		return func() { <-s.reading }, nil

@@ -100,7 +100,7 @@ func TestX14AFileIsWrittenInPieces(t *testing.T) {
 	if err := d.files.Serve(w, httptest.NewRequest(http.MethodGet, link, nil), d.File(link)); err != nil {
 		t.Fatal(err)
 	}
-	if w.bytes > 256<<10 || w.Body.String() != text {
+	if w.bytes > 32<<10 || w.Body.String() != text {
 		t.Errorf("%d bytes are one write, and %d are written", w.bytes, w.Body.Len())
 	}
 }

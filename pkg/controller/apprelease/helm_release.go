@@ -172,9 +172,13 @@ func (r *Reconciler) owns(want *wanted, record *helm.Result) (bool, error) {
 	if n.Knows(record.Release) {
 		return true, nil
 	}
-	if want.inventory == nil || want.remade {
+	if want.inventory == nil {
 		return false, status.Errorf(http.StatusConflict, "the namespace %s has a Helm release %q already: choose another name",
 			rel.Labels[v2.LabelNamespace], rel.Name)
+	}
+	if want.remade {
+		return false, status.Errorf(http.StatusConflict, "the namespace %s was made again, and has a Helm release %q that is not known: "+
+			"a backup has brought it back, or it is somebody else's. Uninstall it with Helm first", rel.Labels[v2.LabelNamespace], rel.Name)
 	}
 	if n.HasBegun(record.Release) {
 		return true, nil

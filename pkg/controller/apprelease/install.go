@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -65,7 +64,7 @@ func (r *Reconciler) install(ctx context.Context, w *writer) (reconcile.Result, 
 	want, err := r.find(ctx, rel, id)
 	if err == nil {
 		state, then := v2.ReleaseCreating, v2.ReleaseCreated
-		if want.inventory != nil && len(want.inventory.Objects) > 0 {
+		if want.inventory != nil && !want.remade && len(want.inventory.Objects) > 0 {
 			state, then = v2.ReleaseUpgrading, v2.ReleaseUpgraded
 		}
 		r.enter(s, state, "")
@@ -158,9 +157,8 @@ func (r *Reconciler) find(ctx context.Context, rel *v2.ApplicationRelease, id st
 	case want.sent == nil:
 		return nil, release.Invalidf("the namespace %s that the release was installed in is gone, and this is another one: delete the release",
 			name)
-	default: // what was in the former one is gone, unless Helm's record shows that a backup has brought it back
+	default: // a backup may have brought back what was in the former one, which the objects' labels and Helm's record show
 		want.remade = true
-		i.Objects = slices.DeleteFunc(i.Objects, func(o release.Object) bool { return o.Namespace == name })
 	}
 	return want, nil
 }
