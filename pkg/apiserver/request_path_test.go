@@ -185,7 +185,7 @@ func TestTheMainLineOfARequest(t *testing.T) {
 	h.ServeHTTP(w, roadRequest(t, bearer, "/kapis/road.example/v1/pods?limit=10&page=1"))
 	want := []string{
 		"filter/request_record.go", "web/route_handler.go", "apiserver/handlers.go", "filter/authorize.go", "filter/members.go",
-		"filter/authenticate.go", "filter/upgrade_credentials.go", "filter/request_body_limits.go", "filter/request_info.go", "filter/recover.go",
+		"filter/authenticate.go", "filter/protocol_upgrade_checks.go", "filter/request_body_limits.go", "filter/request_info.go", "filter/recover.go",
 		"filter/observe.go",
 	}
 	if !slices.Equal(w.files, want) {
