@@ -250,7 +250,6 @@ func (c *call) rewrite(p *httputil.ProxyRequest) {
 	p.Out.Method = c.target.Method
 	p.Out.URL = &url.URL{Scheme: at.Scheme, Host: at.Host, Path: path, RawQuery: c.target.Query}
 	p.Out.Host = ""
-	p.Out.Trailer = nil // their values arrive after this copy was made, and never reach it, but a name that is none would fail the request
 	h := p.Out.Header
 	cookies, before := h["Cookie"], h["Via"]
 	relay.CutHeaders(h)
