@@ -9,18 +9,19 @@ import (
 	"kapis.dev/ks-apiserver/tools/stack"
 )
 
-// cold starts another ks-apiserver and measures what it has used by the time that it lists every pod.
-func (b *bench) cold(ctx context.Context) (_ []figure, err error) {
-	start := time.Now()
+// startCost starts another ks-apiserver, stops it, and returns what it has used by the time that ready returns: the figures name, name-cpu and
+// name-rss.
+func (b *bench) startCost(ctx context.Context, name string, as client, ready func(context.Context, client) error) (_ []figure, err error) {
+	begun := time.Now()
 	r, err := b.stack.Replica(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Stop()) }()
-	if err := b.awaitPods(ctx, client{Server: r.Server, token: b.client.token, pid: r.PID}); err != nil {
+	if err := ready(ctx, client{Server: r.Server, token: as.token, pid: r.PID}); err != nil {
 		return nil, err
 	}
-	took := time.Since(start)
+	took := time.Since(begun)
 	used, err := stack.CPU(r.PID)
 	if err != nil {
 		return nil, err
@@ -29,17 +30,25 @@ func (b *bench) cold(ctx context.Context) (_ []figure, err error) {
 	if err != nil {
 		return nil, err
 	}
+	return []figure{
+		{name: name, value: took.Seconds(), unit: "s"},
+		{name: name + "-cpu", value: used.Seconds(), unit: "s"},
+		{name: name + "-rss", value: float64(rss) / mebibyte, unit: "MiB"},
+	}, nil
+}
+
+// cold measures a start until every pod is listed.
+func (b *bench) cold(ctx context.Context) ([]figure, error) {
+	out, err := b.startCost(ctx, "cold-start", b.client, b.awaitPods)
+	if err != nil {
+		return nil, err
+	}
 	bare, err := b.bareReader(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return []figure{
-		{name: "cold-start", value: took.Seconds(), unit: "s"},
-		{
-			name: "cold-start-cpu", value: used.Seconds(), unit: "s", yardstick: "bare-reader", base: bare.Seconds(), goal: coldGoal(b.size),
-		},
-		{name: "cold-start-rss", value: float64(rss) / mebibyte, unit: "MiB"},
-	}, nil
+	out[1].yardstick, out[1].base, out[1].goal = "bare-reader", bare.Seconds(), coldGoal(b.size)
+	return out, nil
 }
 
 // bareReader returns the processor time of a program that starts, reads the pods and drops them.

@@ -143,29 +143,7 @@ func (b *bench) manager(ctx context.Context) (_ []figure, err error) {
 	}, nil
 }
 
-// started starts another ks-apiserver, and measures what it has used by the time that it lists everything that a member sees.
-func (b *bench) started(ctx context.Context, as client, c crowd) (_ []figure, err error) {
-	start := time.Now()
-	r, err := b.stack.Replica(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, r.Stop()) }()
-	if err := (client{Server: r.Server, token: as.token, pid: r.PID}).sees(ctx, c.namespaces()); err != nil {
-		return nil, err
-	}
-	took := time.Since(start)
-	used, err := stack.CPU(r.PID)
-	if err != nil {
-		return nil, err
-	}
-	rss, err := stack.RSS(r.PID)
-	if err != nil {
-		return nil, err
-	}
-	return []figure{
-		{name: "access-start", value: took.Seconds(), unit: "s"},
-		{name: "access-start-cpu", value: used.Seconds(), unit: "s"},
-		{name: "access-start-rss", value: float64(rss) / mebibyte, unit: "MiB"},
-	}, nil
+// started measures a start until everything that a member sees is listed.
+func (b *bench) started(ctx context.Context, as client, c crowd) ([]figure, error) {
+	return b.startCost(ctx, "access-start", as, func(ctx context.Context, there client) error { return there.sees(ctx, c.namespaces()) })
 }
