@@ -14,10 +14,3 @@ func (x *Index) IsEnding(workspace string) bool {
 	defer x.mu.RUnlock()
 	return x.objects[key{workspaces, workspace}].ending
 }
-
-// HasMembers reports whether a GroupBinding names a group.
-func (x *Index) HasMembers(group string) bool {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	return x.joined[group] > 0
-}
