@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kapis.dev/ks-apiserver/pkg/inflight"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 )
 
@@ -29,8 +30,6 @@ const (
 	maxWait = 8 * time.Second
 	// maxReview is what kube-apiserver sends at most: two objects of 3 MiB, and little else.
 	maxReview = 7 << 20
-
-	serviceAccounts = "system:serviceaccount:"
 )
 
 // Queue is the queues of all users, for all webhooks of a process.
@@ -60,7 +59,7 @@ func (q *Queue) Handler(next http.Handler) http.Handler {
 		}
 		text := body.String()
 		request := rawjson.Get(text, "request")
-		leave, ok := q.enter(r.Context(), key(rawjson.GetText(request, "userInfo", "username")), len(text))
+		leave, ok := q.enter(r.Context(), inflight.OwnerOf(rawjson.GetText(request, "userInfo", "username")), len(text))
 		if !ok {
 			refuse(w, rawjson.GetText(request, "uid"))
 			return
@@ -69,15 +68,6 @@ func (q *Queue) Handler(next http.Handler) http.Handler {
 		r.Body = io.NopCloser(strings.NewReader(text))
 		next.ServeHTTP(w, r)
 	})
-}
-
-// key returns whose queue a user's writes are in. No user but a service account has a name that begins so.
-func key(username string) string {
-	if rest, ok := strings.CutPrefix(username, serviceAccounts); ok {
-		namespace, _, _ := strings.Cut(rest, ":")
-		return serviceAccounts + namespace
-	}
-	return username
 }
 
 // enter waits for a turn of a writer. The caller calls leave at its end.
