@@ -128,6 +128,34 @@ func TestNothingIsReadAfterABodyInChunks(t *testing.T) {
 	}
 }
 
+// net/http writes the trailers of a request in the goroutine that reads the end of its body: no handler has that map, which another goroutine
+// may copy with the request meanwhile.
+func TestHandlersHaveNoTrailers(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		srv := httptest.NewUnstartedServer(Chain(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, err := io.Copy(io.Discard, r.Body)
+			_, _ = fmt.Fprintf(w, "%d %v %v", r.ProtoMajor, r.Trailer, err)
+		}), Body(t.Context(), stallTimeout)))
+		srv.EnableHTTP2 = http2
+		srv.StartTLS()
+		defer srv.Close()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL, io.MultiReader(strings.NewReader("body")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Trailer = http.Header{"X-Sum": {"1"}}
+		res, err := srv.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _ := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if want := fmt.Sprintf("%d map[] <nil>", res.ProtoMajor); string(got) != want || (res.ProtoMajor == 2) != http2 {
+			t.Errorf("HTTP/%d: got %q, want %q", res.ProtoMajor, got, want)
+		}
+	}
+}
+
 // post sends a body over TLS, and so over HTTP/2.
 func post(t *testing.T, srv *httptest.Server, path string, body io.Reader) *http.Response {
 	t.Helper()
