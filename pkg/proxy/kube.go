@@ -97,6 +97,9 @@ func (k *Kube) by(t http.RoundTripper, pool *relay.Buffers) *httputil.ReversePro
 		Rewrite:   k.rewrite,
 		Transport: web.FinalAnswers{RoundTripper: t},
 		ModifyResponse: func(res *http.Response) error {
+			if err := checkCredentials(res); err != nil {
+				return err
+			}
 			if err := modifyResponse(res); err != nil {
 				return err
 			}

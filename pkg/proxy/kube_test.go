@@ -259,6 +259,29 @@ func FuzzThePathAuthorizedIsThePathSent(f *testing.F) {
 	})
 }
 
+// kube-apiserver does not take this server's own credentials: a client that is told 401 would throw its own away.
+func TestOwnRefusedCredentialsAreNotTheClients(t *testing.T) {
+	_, srv := proxied(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Www-Authenticate", "Bearer")
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(w, `{"kind":"Status","code":401,"reason":"Unauthorized"}`)
+	})
+	for path, want := range map[string]int{
+		"/api/v1/namespaces/a/pods":                         http.StatusBadGateway,
+		"/api/v1/namespaces/a/pods?watch=true":              http.StatusBadGateway,
+		"/api/v1/namespaces/a/pods/p/log?follow=true":       http.StatusBadGateway,
+		"/apis/apps/v1/deployments":                         http.StatusBadGateway,
+		"/apis":                                             http.StatusBadGateway,
+		"/api/v1/namespaces/a/services/s/proxy/":            http.StatusUnauthorized, // the workload's own
+		"/api/v1/namespaces/a/pods/p/proxy/page?watch=true": http.StatusUnauthorized,
+	} {
+		res, body := get(t, srv.URL+path)
+		if res.StatusCode != want || (res.Header.Get("Www-Authenticate") != "") != (want == http.StatusUnauthorized) {
+			t.Errorf("%s: got %d %s %v, want %d", path, res.StatusCode, body, res.Header, want)
+		}
+	}
+}
+
 func TestBuffersAreReused(t *testing.T) {
 	b := relay.NewBuffers()
 	if n := testing.AllocsPerRun(100, func() { b.Put(b.Get()) }); n > 0.5 {

@@ -21,6 +21,18 @@ import (
 // modifyResponse decides whether an answer may go to the client, and which of its headers. Its errors end in answerError.
 func modifyResponse(res *http.Response) error { return relay.ModifyAnswer(res, checkRedirect) }
 
+// checkCredentials refuses a 401 of kube-apiserver: the credentials that it does not take are this server's, and a client that is told so
+// would throw its own away. A workload behind a proxy subresource may ask for credentials of its own.
+func checkCredentials(res *http.Response) error {
+	if res.StatusCode != http.StatusUnauthorized {
+		return nil
+	}
+	if info := request.InfoFrom(res.Request.Context()); info.IsProxied() {
+		return nil
+	}
+	return relay.BadGateway("kube-apiserver does not take this server's credentials: an administrator must renew them")
+}
+
 // checkRedirect lets one redirect pass, which kube-apiserver itself makes: to the same path with a slash at its end, before the pages of
 // a service. Any other could send the client, and its credentials, to any address that the server at the other end chooses.
 func checkRedirect(res *http.Response, upgrade bool) error {

@@ -99,6 +99,53 @@ func TestWatchesEndWithTheRight(t *testing.T) { // S53
 	}
 }
 
+// A part of a download is not taken for the whole one, over either version of HTTP.
+func TestADownloadThatThisServerEndsIsCut(t *testing.T) {
+	for name, x := range map[string]struct {
+		path, media string
+		http2, cut  bool
+	}{
+		"Service":     {path: "/api/v1/namespaces/a/services/s/proxy/backup.tar", media: "application/x-tar", cut: true},
+		"Pod":         {path: "/api/v1/namespaces/a/pods/p/proxy/backup.tar", cut: true},
+		"Node":        {path: "/api/v1/nodes/n/proxy/logs/messages", cut: true},
+		"HTTP2":       {path: "/api/v1/namespaces/a/services/s/proxy/backup.tar", http2: true, cut: true},
+		"EventStream": {path: "/api/v1/namespaces/a/services/s/proxy/events", media: "text/event-stream; charset=utf-8"},
+		"WatchHTTP2":  {path: longPaths[0], http2: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBackend(t, func(w http.ResponseWriter, r *http.Request) {
+				if x.media != "" {
+					w.Header().Set("Content-Type", x.media)
+				}
+				events(nil)(w, r)
+			})
+			drain, stop := context.WithCancel(context.Background())
+			defer stop()
+			k := newKube(t, KubeOptions{Config: b.config(), Streams: stream.New(stream.Options{Drain: drain})})
+			srv := httptest.NewUnstartedServer(filtered(k, bob, allowed))
+			srv.EnableHTTP2 = x.http2
+			srv.StartTLS()
+			defer srv.Close()
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+x.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := srv.Client().Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			if line, err := bufio.NewReaderSize(res.Body, 16).ReadString('\n'); err != nil || (res.ProtoMajor == 2) != x.http2 {
+				t.Fatalf("it begins with %q by HTTP/%d: %v", line, res.ProtoMajor, err)
+			}
+			stop()
+			if _, err := io.ReadAll(res.Body); (err != nil) != x.cut {
+				t.Errorf("it ends with %v, want it cut: %v", err, x.cut)
+			}
+		})
+	}
+}
+
 func TestACheckThatHangsEndsTheWatch(t *testing.T) { // S53
 	b := newBackend(t, events(nil))
 	k := newKube(t, KubeOptions{Config: b.config(), Streams: stream.New(stream.Options{RecheckEvery: time.Millisecond,
