@@ -2,7 +2,6 @@ package setting
 
 import (
 	"maps"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,9 +9,6 @@ import (
 
 // ThemeName is the name of the ConfigMap of the theme.
 const ThemeName = "platform-configuration-theme"
-
-// olderFunc reports whether a version of an object is not to replace another.
-type olderFunc func(version, than string) bool
 
 // Theme returns what pages look like: flat keys and values, empty where none are set. The map is shared, and must not be changed. Its
 // error is a 503 while the settings are being read.
@@ -40,20 +36,6 @@ func (s *Store) setTheme(m *corev1.ConfigMap, older olderFunc) {
 			return
 		}
 	}
-}
-
-// never is the olderFunc for complete lists: after a backup of etcd was restored, the older version is the right one.
-func never(string, string) bool { return false }
-
-// older reports whether a version of an object comes before another (Kubernetes API concepts, "Resource versions": they are numbers that
-// grow). A write is known here before the watch sends it, after the writes before it.
-func older(version, than string) bool {
-	a, err := strconv.ParseUint(version, 10, 64)
-	if err != nil {
-		return false
-	}
-	b, err := strconv.ParseUint(than, 10, 64)
-	return err == nil && a < b
 }
 
 // ThemeObject returns the ConfigMap of a theme.

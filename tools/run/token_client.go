@@ -5,14 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
 )
-
-// maxAnswer bounds what is read of one answer, in bytes.
-const maxAnswer = 1 << 20
 
 // login is the answer of the token endpoint (RFC 6749, 5.1).
 type login struct {
@@ -21,14 +17,6 @@ type login struct {
 	// Seconds is how long Access is valid; 0 forever.
 	Seconds int64 `json:"expires_in"`
 }
-
-// statusError is an answer other than 200 and 201.
-type statusError struct {
-	code int
-	text string
-}
-
-func (e *statusError) Error() string { return fmt.Sprintf("%d %s", e.code, e.text) }
 
 // refused reports whether the server has answered that the credentials are wrong.
 func refused(err error) bool {
@@ -65,43 +53,4 @@ func token(ctx context.Context, server, secret string, form url.Values) (login, 
 		return login{}, errors.New("log in: the answer holds no access token")
 	}
 	return l, nil
-}
-
-func get(ctx context.Context, address, token string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return nil, err
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	return answer(req)
-}
-
-func post(ctx context.Context, address, token, body string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("Content-Type", "application/json")
-	return answer(req)
-}
-
-func answer(req *http.Request) ([]byte, error) {
-	client := httpClient()
-	defer client.CloseIdleConnections()
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusCreated {
-		return nil, &statusError{resp.StatusCode, strings.Join(strings.Fields(string(body[:min(len(body), 300)])), " ")}
-	}
-	return body, nil
 }
