@@ -97,14 +97,21 @@ func TestAnApplicationIsUploadedReviewedAndDeleted(t *testing.T) {
 
 	body, header := storeForm(t, storeChart(t, chartName, "1.0.0"), obj{"aliasName": "Shop", "categoryName": category, "metadata": obj{
 		"labels": obj{"kubesphere.io/workspace": other}, "ownerReferences": []any{obj{"name": "x"}}, "finalizers": []any{"example.com/x"}}})
-	validated := author.must(t, http.StatusOK, http.MethodPost, own+"?validate=true", body, header).body
-	if !strings.Contains(validated, `"versionName":"1.0.0"`) || len(author.list(t, own).Items) != 0 {
-		t.Errorf("a validation answered %s, and made %v", validated, author.list(t, own).names())
-	}
-	made := decode[struct{ AppID, VersionID string }](t, author.must(t, http.StatusOK, http.MethodPost, own, body, header).body)
-	app, version := own+"/"+made.AppID, own+"/"+made.AppID+"/versions/"+made.VersionID
-	eventually(t, "it is listed", author.has(own, `"name":"`+made.AppID+`"`))
-	eventually(t, "its state is known", author.has(app, `"state":"draft"`))
+	step(t, "a validation answers with the version, and makes nothing", func(t *testing.T) {
+		validated := author.must(t, http.StatusOK, http.MethodPost, own+"?validate=true", body, header).body
+		if !strings.Contains(validated, `"versionName":"1.0.0"`) || len(author.list(t, own).Items) != 0 {
+			t.Errorf("a validation answered %s, and made %v", validated, author.list(t, own).names())
+		}
+	})
+
+	var made struct{ AppID, VersionID string }
+	var app, version string
+	step(t, "what is uploaded is listed, as a draft", func(t *testing.T) {
+		made = decode[struct{ AppID, VersionID string }](t, author.must(t, http.StatusOK, http.MethodPost, own, body, header).body)
+		app, version = own+"/"+made.AppID, own+"/"+made.AppID+"/versions/"+made.VersionID
+		eventually(t, "it is listed", author.has(own, `"name":"`+made.AppID+`"`))
+		eventually(t, "its state is known", author.has(app, `"state":"draft"`))
+	})
 
 	step(t, "what the body says beyond the application has no effect", func(t *testing.T) {
 		text := stored(t, storeKube+"/applications/"+made.AppID)

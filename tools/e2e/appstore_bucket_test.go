@@ -97,20 +97,20 @@ func TestX36FilesOfTheStoreAreInABucket(t *testing.T) {
 	s, ws := newS3Server(t), newWorkspace(t)
 	author := newStoreMember(t, ws)
 	own, images := storeAPI+"/workspaces/"+ws+"/apps", storeAPI+"/workspaces/"+ws+"/attachments"
-	upload := func(who caller, file []byte) (app, version string) {
+	upload := func(t *testing.T, who caller, file []byte) (app, version string) {
 		t.Helper()
 		body, header := storeForm(t, file, obj{})
 		made := decode[struct{ AppID, VersionID string }](t, who.must(t, http.StatusOK, http.MethodPost, own, body, header).body)
 		return made.AppID, made.VersionID
 	}
-	content := func(who caller, app, version string) []byte {
+	content := func(t *testing.T, who caller, app, version string) []byte {
 		t.Helper()
 		path := own + "/" + app + "/versions/" + version + "/package"
 		eventually(t, version+" is served", who.is(http.StatusOK, http.MethodGet, path))
 		return decode[struct{ Package []byte }](t, who.must(t, http.StatusOK, http.MethodGet, path, nil).body).Package
 	}
 	small := storeChart(t, unique("small"), "1.0.0")
-	smallApp, smallVersion := upload(author, small)
+	smallApp, smallVersion := upload(t, author, small)
 
 	log := &bytes.Buffer{}
 	replica, err := product.LoggedReplica(t.Context(), log, "--config", s.configuration(t, ""), "-v=4")
@@ -125,39 +125,52 @@ func TestX36FilesOfTheStoreAreInABucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	large := charttest.Pack(t, name, map[string]string{"Chart.yaml": "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n", "data": hex.EncodeToString(raw)})
-	app, version := upload(there, large)
-	if got := content(there, app, version); !bytes.Equal(got, large) {
-		t.Errorf("%d bytes came back of %d", len(got), len(large))
-	}
-	if got, err := os.ReadFile(s.object(version)); err != nil || !bytes.Equal(got, large) {
-		t.Errorf("the bucket has %d bytes of %d: %v", len(got), len(large), err)
-	}
-	if _, err := kubeClient(t).RESTClient().Get().AbsPath(storeFile + "/" + version).DoRaw(t.Context()); !apierrors.IsNotFound(err) {
-		t.Errorf("a ConfigMap of the package: %v", err)
-	}
-	if got := content(there, smallApp, smallVersion); !bytes.Equal(got, small) {
-		t.Error("what is in a ConfigMap is another one")
-	}
+
+	var app, version string
+	step(t, "a package that no ConfigMap holds is in the bucket, and served from it", func(t *testing.T) {
+		app, version = upload(t, there, large)
+		if got := content(t, there, app, version); !bytes.Equal(got, large) {
+			t.Errorf("%d bytes came back of %d", len(got), len(large))
+		}
+		if got, err := os.ReadFile(s.object(version)); err != nil || !bytes.Equal(got, large) {
+			t.Errorf("the bucket has %d bytes of %d: %v", len(got), len(large), err)
+		}
+		if _, err := kubeClient(t).RESTClient().Get().AbsPath(storeFile + "/" + version).DoRaw(t.Context()); !apierrors.IsNotFound(err) {
+			t.Errorf("a ConfigMap of the package: %v", err)
+		}
+	})
+	step(t, "what is in a ConfigMap is served", func(t *testing.T) {
+		if got := content(t, there, smallApp, smallVersion); !bytes.Equal(got, small) {
+			t.Error("what is in a ConfigMap is another one")
+		}
+	})
+
 	image, header := storeForm(t, []byte("\x89PNG\r\n\x1a\n0000"), obj{})
-	attach := func() string {
+	attach := func(t *testing.T) string {
 		t.Helper()
 		return decode[struct {
 			ID string `json:"attachment_id"`
 		}](t, there.must(t, http.StatusOK, http.MethodPost, images, image, header).body).ID
 	}
-	id, deleted := attach(), attach()
-	there.must(t, http.StatusOK, http.MethodGet, images+"/"+id, nil)
+	var id, deleted string
+	step(t, "an image is uploaded and served", func(t *testing.T) {
+		id, deleted = attach(t), attach(t)
+		there.must(t, http.StatusOK, http.MethodGet, images+"/"+id, nil)
+	})
 	newStranger := newStoreMember(t, newWorkspace(t))
 	newStranger.base = replica.URL
 	eventually(t, "the stranger is known there", newStranger.is(http.StatusOK, http.MethodGet, "/oauth/userinfo"))
-	newStranger.must(t, http.StatusForbidden, http.MethodGet, images+"/"+id, nil)
-	there.must(t, http.StatusOK, http.MethodDelete, images+"/"+deleted, nil)
-	if _, err := os.Stat(s.object(deleted)); !os.IsNotExist(err) {
-		t.Errorf("a deleted image is in the bucket: %v", err)
-	}
-
+	step(t, "an image is not for another workspace", func(t *testing.T) {
+		newStranger.must(t, http.StatusForbidden, http.MethodGet, images+"/"+id, nil)
+	})
+	step(t, "an image that is deleted is in the bucket no more", func(t *testing.T) {
+		there.must(t, http.StatusOK, http.MethodDelete, images+"/"+deleted, nil)
+		if _, err := os.Stat(s.object(deleted)); !os.IsNotExist(err) {
+			t.Errorf("a deleted image is in the bucket: %v", err)
+		}
+	})
 	step(t, "an image that nobody has named for a day goes, and a package does not", func(t *testing.T) {
-		kept := attach()
+		kept := attach(t)
 		before := time.Now().Add(-25 * time.Hour)
 		for _, one := range []string{id, version} {
 			if err := os.Chtimes(s.object(one), before, before); err != nil {
@@ -171,7 +184,7 @@ func TestX36FilesOfTheStoreAreInABucket(t *testing.T) {
 		t.Cleanup(func() { _ = manager.Stop() })
 		eventually(t, "the image is gone", there.is(http.StatusNotFound, http.MethodGet, images+"/"+id))
 		there.must(t, http.StatusOK, http.MethodGet, images+"/"+kept, nil)
-		if got := content(there, app, version); !bytes.Equal(got, large) {
+		if got := content(t, there, app, version); !bytes.Equal(got, large) {
 			t.Error("the package is another one")
 		}
 	})
@@ -186,7 +199,7 @@ func TestX36FilesOfTheStoreAreInABucket(t *testing.T) {
 		there.must(t, http.StatusBadGateway, http.MethodPost, images, image, header)
 		body, header := storeForm(t, storeChart(t, unique("none"), "1.0.0"), obj{})
 		there.must(t, http.StatusBadGateway, http.MethodPost, own, body, header)
-		if got := content(there, smallApp, smallVersion); !bytes.Equal(got, small) {
+		if got := content(t, there, smallApp, smallVersion); !bytes.Equal(got, small) {
 			t.Error("what is in a ConfigMap is another one")
 		}
 		s.start(whole) // which ends with the test
@@ -201,10 +214,10 @@ func TestX36FilesOfTheStoreAreInABucket(t *testing.T) {
 		t.Cleanup(func() { _ = replica.Stop() })
 		back := author
 		back.base = replica.URL
-		if got := content(back, app, version); !bytes.Equal(got, large) {
+		if got := content(t, back, app, version); !bytes.Equal(got, large) {
 			t.Error("the package in the bucket is another one")
 		}
-		_, again := upload(back, storeChart(t, unique("again"), "1.0.0"))
+		_, again := upload(t, back, storeChart(t, unique("again"), "1.0.0"))
 		stored(t, storeFile+"/"+again)
 		if _, err := os.Stat(s.object(again)); !os.IsNotExist(err) {
 			t.Errorf("a new package is in the bucket: %v", err)
@@ -220,11 +233,13 @@ func TestX36FilesOfTheStoreAreInABucket(t *testing.T) {
 			t.Errorf("the log of ks-apiserver: %s", clip(text))
 		}
 	})
-	eventually(t, "the author's applications can be deleted", func(ctx context.Context) error {
-		r, err := author.do(ctx, http.MethodDelete, own+"/"+app, nil)
-		if err == nil && r.code != http.StatusOK && r.code != http.StatusNotFound {
-			err = fmt.Errorf("%d %s", r.code, clip(r.body))
-		}
-		return err
+	step(t, "an application whose package is in the bucket can be deleted", func(t *testing.T) {
+		eventually(t, "the author's applications can be deleted", func(ctx context.Context) error {
+			r, err := author.do(ctx, http.MethodDelete, own+"/"+app, nil)
+			if err == nil && r.code != http.StatusOK && r.code != http.StatusNotFound {
+				err = fmt.Errorf("%d %s", r.code, clip(r.body))
+			}
+			return err
+		})
 	})
 }

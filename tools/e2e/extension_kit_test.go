@@ -85,7 +85,7 @@ func TestAnExtensionIsWrittenWithTheKit(t *testing.T) {
 			t.Errorf("lint says %s", out)
 		}
 	})
-	step(t, "its backend runs", func(t *testing.T) {
+	step(t, "the backend that it begins with compiles", func(t *testing.T) {
 		build := exec.CommandContext(t.Context(), "go", "build", "-o", "backend", ".")
 		build.Dir, build.Env = filepath.Join(dir, "backend"), append(os.Environ(), "GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {

@@ -161,6 +161,86 @@ func redirect(t *testing.T, to string) (was string) {
 	return c.Spec.Connection.KubeSphereAPIEndpoint
 }
 
+// directNodes is a list of the member that the hub dials.
+const directNodes = "/clusters/" + direct + "/api/v1/nodes"
+
+// wiredMember is the member that the hub dials, over a wire, as the admin sees it.
+type wiredMember struct {
+	admin user
+	wire  *wire
+}
+
+// served waits until the member answers over the wire.
+func (m wiredMember) served(t *testing.T, when string) {
+	t.Helper()
+	eventually(t, when, func(ctx context.Context) error {
+		m.wire.mu.Lock()
+		n := len(m.wire.conns)
+		m.wire.mu.Unlock()
+		resp, err := m.admin.ask(ctx, http.MethodGet, directNodes, nil)
+		if err == nil && (resp.Status != http.StatusOK || n == 0) {
+			err = fmt.Errorf("%d by %d connections: %.600s", resp.Status, n, resp.Body)
+		}
+		return err
+	})
+}
+
+// othersAnswer fails the test unless the hub, the other member and a list over all clusters answer.
+func (m wiredMember) othersAnswer(t *testing.T) {
+	t.Helper()
+	m.admin.must(t, http.StatusOK, http.MethodGet, "/clusters/"+dialer+"/api/v1/nodes", nil)
+	m.admin.must(t, http.StatusOK, http.MethodGet, "/api/v1/nodes", nil)
+	// A list over all clusters answers without the member, and names it.
+	l := list(t, m.admin, "limit=1&memberTimeout=10s&clusters=host,"+direct+","+dialer)
+	for _, missing := range l.Clusters.Missing {
+		if missing.Name != direct {
+			t.Errorf("%+v is missing", missing)
+		}
+	}
+	if l.Clusters.Answered < 2 {
+		t.Errorf("%+v", l.Clusters)
+	}
+}
+
+// fails asks until the member is not reached, and sees nothing on the way that is not an answer of the hub's or the member's.
+func (m wiredMember) fails(t *testing.T, what string) {
+	t.Helper()
+	eventually(t, what, func(ctx context.Context) error {
+		resp, err := m.admin.ask(ctx, http.MethodGet, directNodes, nil)
+		switch {
+		case err != nil:
+			return err
+		case resp.Status == http.StatusUnauthorized || strings.Contains(string(resp.Body), `"Unauthorized"`):
+			t.Fatalf("%s logs out: %d %s", what, resp.Status, resp.Body)
+		case resp.Status == http.StatusBadGateway && !strings.Contains(string(resp.Body), `"ClusterIdentity"`),
+			resp.Status != http.StatusBadGateway && resp.Status != http.StatusServiceUnavailable && resp.Status != http.StatusGatewayTimeout:
+			return fmt.Errorf("%d %.300s", resp.Status, resp.Body)
+		}
+		return nil
+	})
+	m.othersAnswer(t)
+}
+
+// hasRole waits until the role on-the-way is in the member, or is not.
+func (m wiredMember) hasRole(t *testing.T, want bool) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("the role is there: %v", want), func(context.Context) error {
+		out, err := at(t, direct, "get", "globalroles.iam.kubesphere.io", "-o", "name")
+		if err == nil && strings.Contains(out, "/on-the-way") != want {
+			err = fmt.Errorf("there is %s", out)
+		}
+		return err
+	})
+}
+
+// step is a part of a story: the parts after it build on it, so the story ends with the first that fails.
+func step(t *testing.T, name string, f func(t *testing.T)) {
+	t.Helper()
+	if !t.Run(name, f) {
+		t.FailNow()
+	}
+}
+
 // F6, F19, F21, F22, F24, F31: whatever happens on the way to a member, the others answer, no answer logs anybody out or is half a one, and all is well again
 // without a restart.
 func TestWhatHappensOnTheWayToAMember(t *testing.T) {
@@ -174,118 +254,73 @@ func TestWhatHappensOnTheWayToAMember(t *testing.T) {
 	defer func() {
 		redirect(t, own)
 		w.cut() // what answers from now on is dialled at its own address
-		a.becomes(t, patience, http.StatusOK, http.MethodGet, "/clusters/"+direct+"/api/v1/nodes", nil)
+		a.becomes(t, patience, http.StatusOK, http.MethodGet, directNodes, nil)
 	}()
 	redirect(t, "https://"+w.listener.Addr().String())
-	nodes := "/clusters/" + direct + "/api/v1/nodes"
-	served := func(when string) {
-		t.Helper()
-		eventually(t, when, func(ctx context.Context) error {
-			w.mu.Lock()
-			n := len(w.conns)
-			w.mu.Unlock()
-			resp, err := a.ask(ctx, http.MethodGet, nodes, nil)
-			if err == nil && (resp.Status != http.StatusOK || n == 0) {
-				err = fmt.Errorf("%d by %d connections: %.600s", resp.Status, n, resp.Body)
-			}
-			return err
-		})
-	}
-	others := func() {
-		t.Helper()
-		a.must(t, http.StatusOK, http.MethodGet, "/clusters/"+dialer+"/api/v1/nodes", nil)
-		a.must(t, http.StatusOK, http.MethodGet, "/api/v1/nodes", nil)
-		// A list over all clusters answers without the member, and names it.
-		l := list(t, a, "limit=1&memberTimeout=10s&clusters=host,"+direct+","+dialer)
-		for _, m := range l.Clusters.Missing {
-			if m.Name != direct {
-				t.Errorf("%+v is missing", m)
-			}
+	m := wiredMember{a, w}
+
+	step(t, "TheMemberAnswersOverTheWire", func(t *testing.T) { m.served(t, "before") })
+	step(t, "ACutEndsAWatchAndIsGotOver", func(t *testing.T) {
+		lines, end := events(t, a, "/clusters/"+direct+"/kapis/resources.kubesphere.io/v1alpha3/namespaces/default/configmaps?watch=true")
+		defer end()
+		w.cut()
+		for range lines { // what ran over it ends, and its reader follows again
 		}
-		if l.Clusters.Answered < 2 {
-			t.Errorf("%+v", l.Clusters)
+		m.served(t, "after a cut")
+	})
+	step(t, "AChangeOnTheHubWaitsForNoSilentMember", func(t *testing.T) {
+		// What is changed on the hub meanwhile waits for nobody, and is there afterwards.
+		silent := make(chan struct{})
+		w.does(func() error { <-silent; return io.ErrUnexpectedEOF })
+		a.must(t, http.StatusCreated, http.MethodPost, iam+"/globalroles", named("GlobalRole", "on-the-way", obj{"rules": []obj{}}))
+		m.fails(t, "silence")
+		w.does(nil)
+		close(silent)
+		w.cut()
+		m.served(t, "after silence")
+		m.hasRole(t, true)
+	})
+	step(t, "DelaysOf200MillisecondsAreNoFailure", func(t *testing.T) {
+		w.does(func() error { time.Sleep(200 * time.Millisecond); return nil })
+		for range 3 {
+			a.must(t, http.StatusOK, http.MethodGet, directNodes, nil)
 		}
-	}
-	// fails asks until the member is not reached, and sees nothing on the way that is not an answer of the hub's or the member's.
-	fails := func(what string) {
-		t.Helper()
-		eventually(t, what, func(ctx context.Context) error {
-			resp, err := a.ask(ctx, http.MethodGet, nodes, nil)
-			switch {
-			case err != nil:
-				return err
-			case resp.Status == http.StatusUnauthorized || strings.Contains(string(resp.Body), `"Unauthorized"`):
-				t.Fatalf("%s logs out: %d %s", what, resp.Status, resp.Body)
-			case resp.Status == http.StatusBadGateway && !strings.Contains(string(resp.Body), `"ClusterIdentity"`),
-				resp.Status != http.StatusBadGateway && resp.Status != http.StatusServiceUnavailable && resp.Status != http.StatusGatewayTimeout:
-				return fmt.Errorf("%d %.300s", resp.Status, resp.Body)
-			}
-			return nil
-		})
-		others()
-	}
-	served("before")
-
-	lines, end := events(t, a, "/clusters/"+direct+"/kapis/resources.kubesphere.io/v1alpha3/namespaces/default/configmaps?watch=true")
-	defer end()
-	w.cut()
-	for range lines { // what ran over it ends, and its reader follows again
-	}
-	served("after a cut")
-
-	// What is changed on the hub meanwhile waits for nobody, and is there afterwards.
-	silent := make(chan struct{})
-	w.does(func() error { <-silent; return io.ErrUnexpectedEOF })
-	a.must(t, http.StatusCreated, http.MethodPost, iam+"/globalroles", named("GlobalRole", "on-the-way", obj{"rules": []obj{}}))
-	fails("silence")
-	w.does(nil)
-	close(silent)
-	w.cut()
-	served("after silence")
-	kept := func(want bool) {
-		t.Helper()
-		eventually(t, fmt.Sprintf("the role is there: %v", want), func(context.Context) error {
-			out, err := at(t, direct, "get", "globalroles.iam.kubesphere.io", "-o", "name")
-			if err == nil && strings.Contains(out, "/on-the-way") != want {
-				err = fmt.Errorf("there is %s", out)
-			}
-			return err
-		})
-	}
-	kept(true)
-
-	w.does(func() error { time.Sleep(200 * time.Millisecond); return nil })
-	for range 3 {
-		a.must(t, http.StatusOK, http.MethodGet, nodes, nil)
-	}
-	others()
-
-	w.reads(10 << 10)
-	w.does(func() error { time.Sleep(10 * time.Millisecond); return nil }) // 1 MB/s
-	served("at 1 MB/s")
-	others()
-
-	w.reads(1)
-	w.does(func() error { time.Sleep(5 * time.Second); return nil })
-	a.must(t, http.StatusOK, http.MethodDelete, iam+"/globalroles/on-the-way", nil)
-	fails("a byte each 5 s")
-	w.reads(0)
-	w.does(nil)
-	w.cut()
-	served("after a byte each 5 s")
-	kept(false)
+		m.othersAnswer(t)
+	})
+	step(t, "OneMegabyteASecondIsNoFailure", func(t *testing.T) {
+		w.reads(10 << 10)
+		w.does(func() error { time.Sleep(10 * time.Millisecond); return nil }) // 1 MB/s
+		m.served(t, "at 1 MB/s")
+		m.othersAnswer(t)
+	})
+	step(t, "ADeletionOnTheHubWaitsForNoMemberOfAByteEach5Seconds", func(t *testing.T) {
+		w.reads(1)
+		w.does(func() error { time.Sleep(5 * time.Second); return nil })
+		a.must(t, http.StatusOK, http.MethodDelete, iam+"/globalroles/on-the-way", nil)
+		m.fails(t, "a byte each 5 s")
+		w.reads(0)
+		w.does(nil)
+		w.cut()
+		m.served(t, "after a byte each 5 s")
+		m.hasRole(t, false)
+	})
 
 	// The hub itself, and nobody at all, behind the address: neither is the member.
 	hub, err := url.Parse(product.TLSURL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for what, to := range map[string]string{"another cluster": hub.Host, "nobody": "127.0.0.1:1"} {
-		w.leads(to)
-		w.cut()
-		fails(what)
-		w.leads(u.Host)
-		served("after " + what)
+	for name, c := range map[string]struct{ what, to string }{
+		"AnotherClusterAtItsAddressIsNotTheMember": {"another cluster", hub.Host},
+		"NobodyAtItsAddressIsNotTheMember":         {"nobody", "127.0.0.1:1"},
+	} {
+		step(t, name, func(t *testing.T) {
+			w.leads(c.to)
+			w.cut()
+			m.fails(t, c.what)
+			w.leads(u.Host)
+			m.served(t, "after "+c.what)
+		})
 	}
 }
 
