@@ -60,7 +60,7 @@ type cache struct {
 	err     error                   // the last failure, nil after a success
 	since   time.Time               // of err
 	failure time.Time               // when the last failure was
-	current bool                    // this attempt's list is complete
+	current bool                    // the attempt that runs has a complete list
 }
 
 // The watchdog checks several times within each of its limits.
@@ -107,7 +107,7 @@ func (c *cache) attempt(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	c.mu.Lock()
-	c.restart, c.current = cancel, false
+	c.restart = cancel
 	c.mu.Unlock()
 
 	watched := make(chan struct{})
@@ -130,6 +130,9 @@ func (c *cache) attempt(ctx context.Context) error {
 		c.failed(fmt.Errorf("list %s: %w", c.gvr.Resource, err))
 	}
 	cancel(nil)
+	c.mu.Lock()
+	c.current = false // what comes is known after the next list, be it that the last event was a bookmark
+	c.mu.Unlock()
 	return err
 }
 
@@ -200,7 +203,7 @@ func (c *cache) succeeded() {
 	c.err, c.since, c.current = nil, time.Time{}, true
 }
 
-// opened records that a watch is open: one that continues after a complete list clears a failure.
+// opened records that a watch continues, so that nothing was missed: after a complete list that clears a failure.
 func (c *cache) opened() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -75,7 +75,7 @@ type ListWatcher struct {
 	Restarted func()
 	// Meter counts what arrived, also for the watchdog.
 	Meter *Meter
-	// Failed is called with every error of a request or a stream, Opened when a watch is open.
+	// Failed is called with every error of a request or a stream, and Opened when a watch continues from a version.
 	Failed func(error)
 	Opened func()
 
@@ -122,7 +122,9 @@ func (s *ListWatcher) ListWithContext(ctx context.Context, o metav1.ListOptions)
 	l, err := s.Decoder().List(rawjson.NewReader(body, maxObject))
 	if err != nil {
 		err = fmt.Errorf("read the list of %s: %w", s.Gvr.Resource, err)
-		s.Failed(err)
+		if ctx.Err() == nil {
+			s.Failed(err)
+		}
 		return nil, err
 	}
 	s.Meter.listed.Add(uint64(len(l.Items)))
@@ -162,14 +164,7 @@ func (s *ListWatcher) WatchWithContext(ctx context.Context, o metav1.ListOptions
 		}
 		s.outage.Begin(s.Clock.Now())
 		w, err := s.watch(ctx, o)
-		switch {
-		case err == nil:
-			if err := s.outage.End(s.Clock.Now(), s.MaxOutage); err != nil {
-				w.Stop()
-				return nil, err
-			}
-			return w, nil
-		case ctx.Err() != nil || !passes(err):
+		if err == nil || ctx.Err() != nil || !passes(err) {
 			return w, err
 		}
 		s.brief++
@@ -185,7 +180,15 @@ func (s *ListWatcher) watch(ctx context.Context, o metav1.ListOptions) (watch.In
 		return nil, err
 	}
 	s.last = s.Clock.Now()
-	s.Opened()
+	if o.SendInitialEvents == nil {
+		// The stream is not read yet: what fails in it fails after Opened.
+		if err := s.outage.End(s.last, s.MaxOutage); err != nil {
+			_ = body.Close()
+			s.Failed(err)
+			return nil, err
+		}
+		s.Opened()
+	}
 	w := &watchStream{
 		body: body, decoder: s.Decoder(), meter: s.Meter, failed: s.Failed,
 		initial: o.SendInitialEvents != nil, listing: o.SendInitialEvents != nil, version: o.ResourceVersion,
@@ -215,8 +218,8 @@ func passes(err error) bool {
 }
 
 // open sends a request, and returns the body of its answer.
-func (s *ListWatcher) open(ctx context.Context, o metav1.ListOptions) (io.ReadCloser, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
+func (s *ListWatcher) open(attempt context.Context, o metav1.ListOptions) (io.ReadCloser, error) {
+	ctx, cancel := context.WithCancelCause(attempt)
 	s.begun(cancel, true)
 	in, err := s.Client.Get().AbsPath(path(s.Gvr, s.Namespace)).
 		SpecificallyVersionedParams(&o, metav1.ParameterCodec, metav1.SchemeGroupVersion).
@@ -227,7 +230,9 @@ func (s *ListWatcher) open(ctx context.Context, o metav1.ListOptions) (io.ReadCl
 			err = cause
 		}
 		cancel(nil)
-		s.Failed(err)
+		if attempt.Err() == nil { // the list of an attempt that was given up may fail after that of the next has succeeded
+			s.Failed(err)
+		}
 		return nil, err
 	}
 	s.Meter.Bytes.Add(1) // an answer, be it empty
