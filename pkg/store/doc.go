@@ -35,8 +35,9 @@
 //
 //   - An error in reading from kube-apiserver degrades one kind: its objects stay as they were, its Condition says why
 //     and since when, and reading is retried until it succeeds. A watch that was cut off, that hangs or that is silent
-//     continues where it was; only where kube-apiserver no longer knows what was missed (410) is everything read again,
-//     and what is gone deleted. No wait depends on the time of day.
+//     continues where it was; only where kube-apiserver no longer knows what was missed (410), or was out of reach for longer
+//     than Options.MaxOutage, is everything read again, and what is gone deleted. Until the new list is in, the kind is not
+//     Complete. No wait depends on the time of day.
 //   - An object that can't be read is a fault of its kind, and is not left out: a missing object may widen rights as
 //     well as narrow them, since second factors, locks and quotas are objects too. So every object that kube-apiserver
 //     accepts must be readable here, and the bounds below are above its own.
@@ -58,8 +59,8 @@
 //	ranges that a snapshot remembers 1024
 //	a text index                     kinds of 4096 objects and more; 16 MiB or a tenth of the kind's JSON; 5 min unused
 //	a search                         texts of 3 bytes and more; where more than an eighth of the objects is left, it is not used
-//	caches of one namespace          64, 5 min unused, 256 MiB together, a quarter of that for one: 413; 429 where
-//	                                 all are being watched (Options.Namespaces, NamespaceIdle, NamespaceBytes)
+//	caches of one namespace          64, 5 min unused, 256 MiB together, a quarter of that for one: 413; three quarters of the
+//	                                 caches and bytes may be watched: 429 (Options.Namespaces, NamespaceIdle, NamespaceBytes)
 //
 //	all kinds together               Options.MemoryBytes: kinds unused for a minute end, then one with many objects is refused
 //	                                 (503) for Options.NamespaceIdle and read again; not what feeds a sink

@@ -1,9 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -20,12 +20,16 @@ import (
 // the namespaces that a request asks for. There may be many of the latter, and large ones: so only a few exist at once,
 // their total size is bounded, and they end soon after their last use.
 
-// errTooLarge ends the reading of a namespace with more data than one may have in memory.
-var errTooLarge = errors.New("the namespace has more data than may be kept in memory")
+var (
+	// errTooLarge ends the reading of a namespace with more data than one may have in memory.
+	errTooLarge = errors.New("the namespace has more data than may be kept in memory")
+	// errNoRoom ends the reading of a namespace where those that are watched have too much data together.
+	errNoRoom = errors.New("the namespaces that are watched have more data than may be kept in memory")
+)
 
 // Bounds on the caches of one namespace.
 const (
-	namespaceBytesPart    = 4       // of Options.NamespaceBytes, one namespace gets at most this part
+	namespacePart         = 4       // one namespace gets at most this part of Options.NamespaceBytes, and so much is never watched
 	namespaceHistoryBytes = 1 << 20 // bytes of history that a namespace may always have
 	namespaceRetrySeconds = 5       // seconds after which a refused query may succeed
 	refusedRetrySeconds   = 60      // ... of a kind with too many objects
@@ -40,21 +44,21 @@ type cacheKey struct {
 // SnapshotIn returns a snapshot of the objects of one namespace, with what Schema.CutClusterWide names. Its cache is started
 // by the first query and dropped some minutes after the last; its generations and positions are unrelated to those of the
 // kind. For a kind without CutClusterWide, and for no namespace, it is Snapshot. The error is 413 where the namespace has
-// too much data, 429 where too many namespaces are watched, and 503 as for any kind.
+// too much data, and 503 as for any kind.
 func (s *Store) SnapshotIn(ctx context.Context, gvr schema.GroupVersionResource, namespace string) (*index.Snapshot, error) {
 	if namespace == "" || !s.DataByNamespace(gvr) {
 		return s.Snapshot(ctx, gvr)
 	}
-	c, err := s.useIn(cacheKey{gvr, namespace}, false)
+	c, err := s.useIn(cacheKey{gvr, namespace})
 	if err != nil {
 		return nil, err
 	}
 	return s.first(ctx, c)
 }
 
-// useIn returns the cache of a namespace, started if there is none. With hold it counts as watched.
-func (s *Store) useIn(p cacheKey, hold bool) (*cache, error) {
-	if c, ok := s.namespaced.Load(p); ok && !hold {
+// useIn returns the cache of a namespace, started if there is none.
+func (s *Store) useIn(p cacheKey) (*cache, error) {
+	if c, ok := s.namespaced.Load(p); ok {
 		return c.(*cache).usable()
 	}
 	s.mu.Lock()
@@ -69,11 +73,41 @@ func (s *Store) useIn(p cacheKey, hold bool) (*cache, error) {
 		}
 		value = s.beginFor(p)
 	}
-	c, err := value.(*cache).usable()
-	if err == nil && hold {
-		c.watchers.Add(1)
+	return value.(*cache).usable()
+}
+
+// holdIn counts a watch of a namespace, so that its cache is not dropped. A part of all caches and of their bytes is not watched: otherwise
+// a user with many namespaces could leave no room for queries of any other.
+func holdIn(s *Store, c *cache) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now, _ := s.namespaced.Load(cacheKey{c.gvr, c.namespace}); now != c { // it made room for another meanwhile
+		return cmp.Or(refusal(s, c), tooManyWatched(c.gvr))
 	}
-	return c, err
+	if c.watchers.Load() == 0 {
+		n, size, bound := watched(s)
+		if n >= max(s.options.Namespaces*(namespacePart-1)/namespacePart, 1) || size+c.size.Load() > bound {
+			return tooManyWatched(c.gvr)
+		}
+	}
+	c.watchers.Add(1)
+	return nil
+}
+
+// watched returns how many caches of namespaces are being watched, their size, and how large they may be. The rest has room for any other.
+func watched(s *Store) (n int, size, bound int64) {
+	s.namespaced.Range(func(_, value any) bool {
+		if c := value.(*cache); c.watchers.Load() > 0 {
+			n, size = n+1, size+c.size.Load()
+		}
+		return true
+	})
+	return n, size, s.options.NamespaceBytes - s.options.NamespaceBytes/namespacePart
+}
+
+func tooManyWatched(gvr schema.GroupVersionResource) error {
+	return apierrors.NewTooManyRequests("too many namespaces are being watched, or too large ones, for the "+gvr.GroupResource().String()+
+		" of another: try again later", namespaceRetrySeconds)
 }
 
 // makeRoom ends the least recently used cache if the limit is reached. It needs mu.
@@ -90,8 +124,7 @@ func (s *Store) makeRoom(p cacheKey) error {
 		s.stop(oldest)
 		return nil
 	}
-	return apierrors.NewTooManyRequests(fmt.Sprintf("%s of %d namespaces are being watched, and no more may be: try again later",
-		p.gvr.GroupResource(), n), namespaceRetrySeconds)
+	return tooManyWatched(p.gvr)
 }
 
 // oldest returns the least recently used cache of a namespace that no one watches, other than except.
@@ -122,30 +155,36 @@ func (s *Store) stop(c *cache) {
 }
 
 // admit is called before n bytes of a namespace are stored. Where all namespaces together have too much, those used longest
-// ago are dropped. A namespace that is too large by itself, or for which no other can be dropped, is refused for some
-// minutes.
+// ago are dropped. A namespace that is too large by itself is refused for some minutes. One that is watched ends where those that
+// are watched have too much together, and can be read again at once.
 func (s *Store) admit(c *cache, n int) error {
 	c.arriving.Add(int64(n + index.RecordBytes))
 	size, bound := c.measure(), s.options.NamespaceBytes
-	if size <= bound/namespaceBytesPart && s.namespaceBytes() <= bound {
+	crowded := func() bool {
+		if c.watchers.Load() == 0 {
+			return false
+		}
+		_, all, most := watched(s)
+		return all > most
+	}
+	if size <= bound/namespacePart && s.namespaceBytes() <= bound && !crowded() {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if size <= bound/namespaceBytesPart {
-		for s.namespaceBytes() > bound {
-			oldest := s.oldest(c)
-			if oldest == nil {
-				break
-			}
-			s.stop(oldest)
-		}
-		if s.namespaceBytes() <= bound {
-			return nil
-		}
+	if size > bound/namespacePart {
+		s.refuse(c, errTooLarge)
+		return errTooLarge
 	}
-	s.refuse(c, errTooLarge)
-	return errTooLarge
+	for s.namespaceBytes() > bound || crowded() {
+		oldest := s.oldest(c)
+		if oldest == nil || crowded() {
+			s.stop(c)
+			return errNoRoom
+		}
+		s.stop(oldest)
+	}
+	return nil
 }
 
 // arrived records that an admitted object is in the collection, or is not stored after all. A nil object stands for the
@@ -243,14 +282,22 @@ func (c *Condition) add(o *Condition) {
 	}
 }
 
-// WatchIn is Watch for SnapshotIn. The namespace stays cached while it is watched.
+// WatchIn is Watch for SnapshotIn. The namespace stays cached while it is watched, unless it grows too large. The error is also 429
+// where too many namespaces are watched.
 func (s *Store) WatchIn(ctx context.Context, gvr schema.GroupVersionResource, namespace string) (*Watch, error) {
 	if namespace == "" || !s.DataByNamespace(gvr) {
 		return s.Watch(ctx, gvr)
 	}
-	c, err := s.useIn(cacheKey{gvr, namespace}, true)
+	c, err := s.useIn(cacheKey{gvr, namespace})
 	if err != nil {
 		return nil, err
 	}
-	return s.watch(ctx, c)
+	// It is held once its size is known: a watch that is refused is refused from memory when it is tried again.
+	if _, err := s.first(ctx, c); err != nil {
+		return nil, err
+	}
+	if err := holdIn(s, c); err != nil {
+		return nil, err
+	}
+	return &Watch{cache: c}, nil
 }

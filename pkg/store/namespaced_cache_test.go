@@ -193,18 +193,85 @@ func TestNamespacesAreFewAtOnce(t *testing.T) {
 	if _, ok := st.namespaced.Load(cacheKey{secretsGVR, "b"}); ok || len(places(st)) != 3 {
 		t.Errorf("the one that was used longest ago is kept: %v", places(st))
 	}
-	for _, ns := range []string{"a", "c", "d"} {
+}
+
+// However many namespaces a user watches, the lists and objects of any other are there: a quarter of the caches is not watched.
+func TestWatchesLeaveCachesForQueriesOfOtherNamespaces(t *testing.T) {
+	srv := newServer(t)
+	st := withSecrets(t, srv, func(o *Options) { o.Namespaces = 4 })
+	var watches []*Watch
+	for _, ns := range []string{"a", "b", "c", "a"} {
 		w, err := st.WatchIn(bounded(t), secretsGVR, ns)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer w.Close()
+		watches = append(watches, w)
 	}
-	if _, err := st.SnapshotIn(bounded(t), secretsGVR, "e"); !apierrors.IsTooManyRequests(err) {
-		t.Errorf("one more than can be: %v", err)
+	for range 2 {
+		if _, err := st.WatchIn(bounded(t), secretsGVR, "d"); !apierrors.IsTooManyRequests(err) {
+			t.Fatalf("a fourth namespace is watched: %v", err)
+		}
 	}
-	if len(places(st)) != 3 {
-		t.Errorf("%v", places(st))
+	for _, ns := range []string{"d", "e", "a", "f"} {
+		in(t, st, ns)
+	}
+	srv.put(secretsIn("e"), secret("e", "s", "x"))
+	if s, err := st.SnapshotInAt(bounded(t), secretsGVR, "e", "101"); err != nil || s.Len() != 1 {
+		t.Errorf("a query that waits for a version: %v", err)
+	}
+	for _, ns := range []string{"a", "b", "c"} {
+		if _, ok := st.namespaced.Load(cacheKey{secretsGVR, ns}); !ok {
+			t.Errorf("%s is watched, and is not there any more", ns)
+		}
+	}
+	watches[1].Close()
+	w, err := st.WatchIn(bounded(t), secretsGVR, "d")
+	if err != nil {
+		t.Fatalf("after another watch has ended: %v", err)
+	}
+	w.Close()
+}
+
+// Watches do not take all bytes either. One that grows beyond what may be watched together ends, and the namespace is listed as before.
+func TestWatchesLeaveBytesForQueriesOfOtherNamespaces(t *testing.T) {
+	srv := newServer(t)
+	for i := range 5 {
+		ns := fmt.Sprint("ns", i)
+		srv.put(secretsIn(ns), secret(ns, "s", strings.Repeat("x", 80_000)))
+	}
+	srv.put(secretsIn("grows"), secret("grows", "s", "x"))
+	st := withSecrets(t, srv, func(o *Options) { o.NamespaceBytes = 400_000 })
+	var grows *Watch
+	for _, ns := range []string{"ns0", "ns1", "ns2", "grows"} {
+		w, err := st.WatchIn(bounded(t), secretsGVR, ns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		grows = w
+	}
+	for range 2 {
+		if _, err := st.WatchIn(bounded(t), secretsGVR, "ns3"); !apierrors.IsTooManyRequests(err) {
+			t.Fatalf("a fourth of this size is watched: %v", err)
+		}
+	}
+	if _, streams := srv.counts(secretsIn("ns3")); streams != 1 {
+		t.Errorf("a namespace whose watch is refused is read %d times", streams)
+	}
+	srv.put(secretsIn("grows"), secret("grows", "more", strings.Repeat("x", 80_000)))
+	var err error
+	for err == nil {
+		_, err = grows.Next(bounded(t))
+	}
+	if !errors.Is(err, ErrGone) {
+		t.Errorf("the watch of the namespace that has grown: %v", err)
+	}
+	for _, ns := range []string{"ns4", "ns3", "grows", "ns0"} {
+		in(t, st, ns)
+	}
+	if b := st.namespaceBytes(); b > 400_000 {
+		t.Errorf("%d bytes", b)
 	}
 }
 

@@ -55,7 +55,7 @@ type Options struct {
 	IdleAfter time.Duration
 	// NamespaceIdle is how long the cache of one namespace stays without a request, for kinds that are cached whole by
 	// namespace only (5 min); Namespaces is how many such caches there are at most (64), and NamespaceBytes how many bytes
-	// they have together (256 MiB).
+	// they have together (256 MiB). Three quarters of either may be watched.
 	NamespaceIdle  time.Duration
 	Namespaces     int
 	NamespaceBytes int64

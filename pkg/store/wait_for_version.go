@@ -26,16 +26,18 @@ func (s *Store) SnapshotWithout(ctx context.Context, gvr schema.GroupVersionReso
 
 // SnapshotInAt is SnapshotAt for SnapshotIn.
 func (s *Store) SnapshotInAt(ctx context.Context, gvr schema.GroupVersionResource, namespace, version string) (*index.Snapshot, error) {
-	snap, err := s.SnapshotIn(ctx, gvr, namespace)
-	if err != nil || snap.Reaches(version) {
-		return snap, err
+	if namespace == "" || !s.DataByNamespace(gvr) {
+		return s.SnapshotAt(ctx, gvr, version)
 	}
-	w, err := s.WatchIn(ctx, gvr, namespace)
+	c, err := s.useIn(cacheKey{gvr, namespace})
 	if err != nil {
 		return nil, err
 	}
-	defer w.Close()
-	return s.reach(ctx, w, at(version))
+	snap, err := s.first(ctx, c)
+	if err != nil || snap.Reaches(version) {
+		return snap, err
+	}
+	return s.reach(ctx, &Watch{cache: c}, at(version)) // the cache was used just now: it is not held, which might be refused
 }
 
 // reach waits until a watch has reached a goal.
