@@ -88,3 +88,40 @@ func TestANamespaceOfAWorkspaceIsBornPlain(t *testing.T) {
 		}
 	}
 }
+
+// S7, S8: kube-apiserver knows a role with a condition without the condition. Whoever may edit some namespaces by one moves none of them, and lowers
+// the pod security of none; nor is whoever may edit their own User by one, and delete none, a manager of users.
+func TestARightToSomeNamespacesIsNoRightToAll(t *testing.T) {
+	proves(t, "S7", "S8")
+	ns, ws, name := newNamespace(t), unique("mine"), unique("some")
+	at, self := "/api/v1/namespaces/"+ns, iamAPI+"/users/"+name
+	u := withRole(t, name, obj{
+		"metadata": obj{"name": name, "annotations": obj{"iam.kubesphere.io/cel-condition": `request.verb != "delete" && (request.namespace == "` + ns +
+			`" || request.resource == "users" && request.name == user.name)`}},
+		"rules": []rule{
+			{[]string{""}, []string{"namespaces"}, []string{"get", "update", "patch", "delete"}},
+			{[]string{"iam.kubesphere.io"}, []string{"users"}, []string{"get", "update", "patch", "delete"}},
+		},
+	})
+	move := `{"metadata":{"labels":{"` + workspaceLabel + `":"` + ws + `"}}}`
+	eventually(t, "the condition lets the namespace be edited", u.accepts(http.StatusOK, http.MethodPatch, at, `{"metadata":{"labels":{"free":"x"}}}`, asMerge))
+	eventually(t, "and the user's own object",
+		u.accepts(http.StatusOK, http.MethodPatch, self, `{"metadata":{"annotations":{"kubesphere.io/description":"x"}}}`, asMerge))
+	for _, c := range []struct{ path, patch, why string }{
+		{at, move, "who may update all namespaces"},
+		{at, `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`, "who may update all namespaces"},
+		{at, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"gone","uid":"gone"}]}}`, "metadata.ownerReferences"},
+		{self, `{"metadata":{"labels":{"free":"x"}}}`, "their own object"},
+	} {
+		if r := u.must(t, http.StatusForbidden, http.MethodPatch, c.path, c.patch, asMerge); !strings.Contains(r.body, c.why) {
+			t.Errorf("%s: %s", c.patch, clip(r.body))
+		}
+	}
+
+	// A right to all namespaces counts, whatever else its holder has.
+	all, a := unique("all"), admin(t)
+	rules := []rule{{[]string{""}, []string{"namespaces"}, []string{"get", "update", "patch"}}}
+	a.create(t, iamAPI+"/globalroles", iamObject("GlobalRole", all, obj{"rules": rules}))
+	a.create(t, iamAPI+"/globalrolebindings", globalBinding(all, all, name))
+	eventually(t, "who may update all namespaces moves one", u.accepts(http.StatusOK, http.MethodPatch, at, move, asMerge))
+}

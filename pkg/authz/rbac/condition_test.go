@@ -149,3 +149,49 @@ func TestRoleWithAnUnmetConditionDoesNotHideAnother(t *testing.T) {
 		t.Errorf("got %+v", d)
 	}
 }
+
+// S7: the group of a role with a condition is no right to all that its rules name, so whoever has another role as well acts by that one.
+func TestARoleWithoutAConditionIsPreferred(t *testing.T) {
+	whole, never := rule("get,update", "", "namespaces"), rule("get", "", "pods")
+	for _, c := range []struct {
+		name string
+		bind func(w *world)
+		want string
+	}{
+		{"OfTheSameUser", func(w *world) { w.bind("globalrolebindings", "a", "", "plain", "User:bob") }, "kapis:global:plain"},
+		{"OfAGroup", func(w *world) { w.bind("globalrolebindings", "a", "", "plain", "Group:dev") }, "kapis:global:plain"},
+		{"InTheWorkspace", func(w *world) { w.bind("workspacerolebindings", "a", "ws", "plain", "Group:dev") }, "kapis:workspace:ws:plain"},
+		{"InTheNamespace", func(w *world) { w.bind("rolebindings", "dev-1/a", "", "plain", "Group:dev") }, "kapis:namespace:plain"},
+		{"InTheCluster", func(w *world) { w.bind("clusterrolebindings", "a", "", "plain", "User:bob") }, "kapis:cluster:plain"},
+		{"WithoutARuleForIt", func(w *world) { w.bind("globalrolebindings", "a", "", "other", "User:bob") }, "kapis:conditional:global:some"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, first := range []bool{true, false} {
+				w := newWorld(t)
+				w.namespace("dev-1", "ws")
+				w.condition("globalroles", "some", `request.namespace.startsWith("dev-")`, whole)
+				for resource, name := range map[string]string{
+					"globalroles": "plain", "workspaceroles": "plain", "roles": "dev-1/plain", "clusterroles": "plain",
+				} {
+					w.role(resource, name, whole)
+				}
+				w.role("globalroles", "other", never)
+				if first {
+					c.bind(w)
+				}
+				w.bind("globalrolebindings", "some", "", "some", "User:bob")
+				if !first {
+					c.bind(w)
+				}
+				u, r := person("bob", "dev"), ask("update", "/namespaces", "dev-1", "ns:dev-1")
+				d := w.decide(u, r)
+				if !d.Allowed() || d.Group != c.want {
+					t.Errorf("got %+v, want %s", d, c.want)
+				}
+				if grants := w.index.Explain(u, r); len(grants) != 2 || !grants[0].Held || grants[0].Why != d.Reason {
+					t.Errorf("explained by %+v, decided by %s", grants, d.Reason)
+				}
+			}
+		})
+	}
+}

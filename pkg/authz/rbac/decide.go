@@ -19,6 +19,9 @@ import (
 // role of a workspace for requests in it and in its namespaces, a role of a namespace for requests in it, and a role of the cluster for
 // everything that is not the platform's own. Otherwise, a policy of one of these roles may allow it. A refused list of all objects of a
 // kind comes with the partial list that the rules allow. There is no error: a condition or policy that can't be evaluated allows nothing.
+//
+// A role without a condition is preferred to one whose condition holds: its synthetic group is good for more, as the policies in
+// config/install/admission.yaml say.
 func (x *Index) Authorize(ctx context.Context, u user.Info, r *request.Info) (authz.Decision, error) {
 	if !isComplete(u, r) {
 		return authz.Decision{Reason: "the request lacks a user, or what it asks for"}, nil
@@ -35,14 +38,19 @@ func (x *Index) Authorize(ctx context.Context, u user.Info, r *request.Info) (au
 
 func (x *Index) byRules(ctx context.Context, u user.Info, r *request.Info) authz.Decision {
 	b := bit(r.Verb)
-	d := x.global.decide(u, r, b)
-	if d.Allowed() || r.Scope == request.Global {
-		return d
+	var conditional authz.Decision
+	d := x.global.decide(u, r, b, &conditional)
+	if !d.Allowed() && r.Scope != request.Global {
+		if d = x.decideBelow(u, r, b, &conditional); !d.Allowed() {
+			d = x.cluster.decide(u, r, b, &conditional)
+		}
 	}
-	if d = x.decideBelow(u, r, b); d.Allowed() {
+	switch {
+	case d.Allowed():
 		return d
-	}
-	if d = x.cluster.decide(u, r, b); !d.Allowed() && r.OfCluster() && authz.WantsPartialList(ctx) {
+	case conditional.Allowed():
+		return conditional
+	case r.Scope != request.Global && r.OfCluster() && authz.WantsPartialList(ctx):
 		return authz.AllowPartial(x.partialList(u, r, b), "")
 	}
 	return d
@@ -59,8 +67,8 @@ func isComplete(u user.Info, r *request.Info) bool {
 	return r.Path != ""
 }
 
-// decideBelow checks the workspace and the namespace of r.
-func (x *Index) decideBelow(u user.Info, r *request.Info, b uint16) (d authz.Decision) {
+// decideBelow checks the workspace and the namespace of r, see link.decide.
+func (x *Index) decideBelow(u user.Info, r *request.Info, b uint16, conditional *authz.Decision) (d authz.Decision) {
 	var workspace string
 	switch r.Scope {
 	case request.Workspace:
@@ -72,21 +80,21 @@ func (x *Index) decideBelow(u user.Info, r *request.Info, b uint16) (d authz.Dec
 	}
 	if workspace != "" {
 		if s, ok := x.workspaces.Get(workspace); ok {
-			d = s.decide(u, r, b)
+			d = s.decide(u, r, b, conditional)
 		}
 	}
 	if d.Allowed() || r.Scope != request.Namespace || r.Namespace == "" {
 		return d
 	}
 	if s, ok := x.namespaces.Get(r.Namespace); ok {
-		d = s.decide(u, r, b)
+		d = s.decide(u, r, b, conditional)
 	}
 	return d
 }
 
-func (s *subjects) decide(u user.Info, r *request.Info, b uint16) authz.Decision {
+func (s *subjects) decide(u user.Info, r *request.Info, b uint16, conditional *authz.Decision) authz.Decision {
 	for l := range s.of(u) {
-		if d := l.decide(u, r, b); d.Allowed() {
+		if d := l.decide(u, r, b, conditional); d.Allowed() {
 			return d
 		}
 	}
@@ -107,16 +115,16 @@ func (s *subjects) of(u user.Info) iter.Seq[*link] {
 	}
 }
 
-func (l *link) decide(u user.Info, r *request.Info, b uint16) authz.Decision {
+// decide returns what a role without a condition allows. What the first role allows whose condition holds is set in conditional; no
+// further condition is evaluated then.
+func (l *link) decide(u user.Info, r *request.Info, b uint16, conditional *authz.Decision) authz.Decision {
 	for l, c := range l.having(r, b) {
-		group := l.group
-		if c.condition != nil {
-			if !c.holds(u, r) {
-				continue
-			}
-			group = c.group
+		switch {
+		case c.condition == nil:
+			return authz.Allow(l.why(), l.group)
+		case !conditional.Allowed() && c.holds(u, r):
+			*conditional = authz.Allow(l.why(), c.group)
 		}
-		return authz.Allow(l.why(), group)
 	}
 	return authz.Decision{}
 }

@@ -31,7 +31,7 @@ func (x *Index) Explain(u user.Info, r *request.Info) []authz.Grant {
 		for l := range s.of(u) {
 			for ; l != nil; l = l.next {
 				out, links = append(out, l.explain(place, u, r, b)), append(links, l)
-				if first < 0 && out[len(out)-1].Held {
+				if g := &out[len(out)-1]; g.Held && (first < 0 || g.Condition == "" && out[first].Condition != "") {
 					first = len(out) - 1
 				}
 			}
