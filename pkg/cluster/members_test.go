@@ -246,6 +246,24 @@ func TestAMemberHasABoundOfRequestsAndLinks(t *testing.T) {
 			t.Error("one user has all the room there is")
 		}
 	}
+	for _, c := range open {
+		_ = c.Close()
+	}
+	open = nil
+	account := func(i int) context.Context { // of one namespace
+		name := strconv.Itoa(i)
+		return kapisrequest.WithUser(t.Context(), &user.DefaultInfo{Name: "kubesphere:serviceaccount:shop:" + name, UID: name})
+	}
+	var err error
+	for i := 0; err == nil; i++ {
+		err = ask(account(i))
+	}
+	if !errors.Is(err, cluster.ErrBusy) || len(open) != 64 {
+		t.Errorf("%d requests of service accounts of one namespace run: %v", len(open), err)
+	}
+	if err := ask(as("another")); err != nil {
+		t.Errorf("service accounts of one namespace have all the room there is: %v", err)
+	}
 	if err := ask(cluster.AsStream(as("0"))); err != nil {
 		t.Errorf("a stream has no room, where requests have none: %v", err)
 	}

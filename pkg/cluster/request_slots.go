@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 
+	"k8s.io/apiserver/pkg/authentication/user"
+
 	"kapis.dev/ks-apiserver/pkg/inflight"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
@@ -22,15 +24,26 @@ type hubKey struct{}
 // AsHub returns a context whose requests are this server's own, and no user's.
 func AsHub(ctx context.Context) context.Context { return context.WithValue(ctx, hubKey{}, true) }
 
-// inFlight is what runs at a member. Users are told apart by their UIDs. A request that another replica has passed on is of no user here:
-// that replica counts it as its user's.
-type inFlight struct{ requests, streams, own *inflight.Limit[string] }
+// inFlight is what runs at a member. A request that another replica has passed on is of no user here: that replica counts it as its user's.
+type inFlight struct{ requests, streams, own *inflight.Limit[Caller] }
+
+// Caller is whom a request to clusters counts for, among those that run at once.
+type Caller struct{ uid, owner string }
+
+// CallerOf returns whom requests of u count for: u alone, or the service accounts of a namespace together.
+func CallerOf(u user.Info) Caller {
+	name := u.GetName()
+	if inflight.IsServiceAccount(name) {
+		return Caller{owner: inflight.OwnerOf(name)}
+	}
+	return Caller{u.GetUID(), name}
+}
 
 func newInFlight() inFlight {
 	return inFlight{
-		requests: inflight.New[string](requestsAtMost, requestsAtMost/userShare),
-		streams:  inflight.New[string](streamsAtMost, streamsAtMost/userShare),
-		own:      inflight.New[string](ownAtMost, ownAtMost),
+		requests: inflight.New[Caller](requestsAtMost, requestsAtMost/userShare),
+		streams:  inflight.New[Caller](streamsAtMost, streamsAtMost/userShare),
+		own:      inflight.New[Caller](ownAtMost, ownAtMost),
 	}
 }
 
@@ -49,5 +62,5 @@ func (f *inFlight) enter(ctx context.Context) (leave func(), err error) {
 	if u == nil {
 		return limit.EnterWithoutOwner()
 	}
-	return limit.Enter(u.GetUID())
+	return limit.Enter(CallerOf(u))
 }

@@ -26,7 +26,7 @@ type Upstream struct {
 	requests *inflight.Limit[User]
 }
 
-// User is the caller of a backend, as its bounds count them.
+// User is the caller of a backend, as its bounds count them: the service accounts of a namespace are one.
 type User struct{ UID, Name string }
 
 // Down says that a backend is not asked for a while, since it could not be reached.
@@ -59,6 +59,9 @@ func (d *Down) Error() string {
 
 // Enter counts a request of a user, until leave is called once. Its errors are those of inflight.Limit and a Down.
 func (u *Upstream) Enter(user User, now time.Time) (leave func(), err error) {
+	if inflight.IsServiceAccount(user.Name) {
+		user = User{Name: inflight.OwnerOf(user.Name)}
+	}
 	end, err := u.requests.Enter(user)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -187,6 +188,23 @@ func TestABackendHasBoundedRequests(t *testing.T) { // X9
 	}
 	if err := enter("ann"); !errors.Is(err, inflight.ErrFullForOwner) {
 		t.Errorf("one user: %v", err)
+	}
+	account := func(name string) (func(), error) {
+		return u.Enter(User{UID: name, Name: "system:serviceaccount:shop:" + name}, now)
+	}
+	var accounts []func()
+	for i := range atMostOfOne {
+		f, err := account(strconv.Itoa(i))
+		if err != nil {
+			t.Fatal(i, err)
+		}
+		accounts = append(accounts, f)
+	}
+	if _, err := account("another"); !errors.Is(err, inflight.ErrFullForOwner) {
+		t.Errorf("the service accounts of one namespace: %v", err)
+	}
+	for _, f := range accounts {
+		f()
 	}
 	for i := atMostOfOne; i < atMost; i++ {
 		if err := enter(string(rune('a' + i%8))); err != nil {

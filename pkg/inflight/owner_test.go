@@ -22,3 +22,19 @@ func TestServiceAccountsOfANamespaceAreOneOwner(t *testing.T) {
 		}
 	}
 }
+
+func TestMessagesNameTheOwner(t *testing.T) {
+	for username, want := range map[string]string{
+		"ann":                               `user "ann" has`,
+		"system:serviceaccount:shop:one":    `the service accounts of namespace "shop" have`,
+		"kubesphere:serviceaccount:shop:ci": `the service accounts of namespace "shop" have`,
+		"system:serviceaccounts:shop":       `user "system:serviceaccounts:shop" has`,
+	} {
+		if got := inflight.Has(username); got != want {
+			t.Errorf("of %q: got %s, want %s", username, got, want)
+		}
+		if got, want := inflight.IsServiceAccount(username), inflight.OwnerOf(username) != username; got != want {
+			t.Errorf("%q is a service account: %v, want %v", username, got, want)
+		}
+	}
+}

@@ -50,14 +50,16 @@ type Options struct {
 	// Progress is how long a client may take to receive one write (DefaultProgress), and Patience how long if somebody may be reading the
 	// answer page by page, as a log (DefaultPatience).
 	Progress, Patience time.Duration
-	// PerUser and Total are how many streams there may be (DefaultPerUser, DefaultTotal).
+	// PerUser and Total are how many streams there may be (DefaultPerUser, DefaultTotal). The service accounts of a namespace count as one
+	// user, and all service accounts have half of Total at most: whoever may make namespaces has as many of these users as they make.
 	PerUser, Total int
 }
 
 // Guard watches over long requests.
 type Guard struct {
 	options Options
-	streams *inflight.Limit[string] // by the name of the user
+	// streams are counted by their owners. Those of service accounts are counted a second time, all together.
+	streams, ofServiceAccounts *inflight.Limit[string]
 }
 
 // New returns a Guard.
@@ -83,7 +85,8 @@ func New(o Options) *Guard {
 	if o.Total <= 0 {
 		o.Total = DefaultTotal
 	}
-	return &Guard{options: o, streams: inflight.New[string](o.Total, o.PerUser)}
+	half := max(1, o.Total/2)
+	return &Guard{options: o, streams: inflight.New[string](o.Total, o.PerUser), ofServiceAccounts: inflight.New[string](half, half)}
 }
 
 // Over begins to watch over r. The caller goes on with the request that it returns, and calls Stop when that is done. The error is a 429
@@ -119,16 +122,24 @@ func errStopping() error {
 }
 
 // enter counts a stream. The error is a 429.
-func (g *Guard) enter(who string) (leave func(), err error) {
-	leave, err = g.streams.Enter(who)
+func (g *Guard) enter(who string) (func(), error) {
+	leave, err := g.streams.Enter(inflight.OwnerOf(who))
 	switch {
 	case errors.Is(err, inflight.ErrFullForOwner):
-		err = apierrors.NewTooManyRequests(
-			fmt.Sprintf("user %q has %d streams open, as many as one may have: close some", who, g.options.PerUser), retryAfter)
+		return nil, apierrors.NewTooManyRequests(
+			fmt.Sprintf("%s %d streams open, as many as one may have: close some", inflight.Has(who), g.options.PerUser), retryAfter)
 	case err != nil:
-		err = apierrors.NewTooManyRequests(fmt.Sprintf("this server has %d streams open, as many as it takes", g.options.Total), retryAfter)
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("this server has %d streams open, as many as it takes", g.options.Total), retryAfter)
+	case !inflight.IsServiceAccount(who):
+		return leave, nil
 	}
-	return leave, err
+	left, err := g.ofServiceAccounts.EnterWithoutOwner()
+	if err != nil {
+		leave()
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("service accounts have %d streams open at this server, as many as it takes of them",
+			max(1, g.options.Total/2)), retryAfter)
+	}
+	return func() { left(); leave() }, nil
 }
 
 func (g *Guard) check(s *Stream, r *http.Request) {

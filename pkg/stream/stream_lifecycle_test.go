@@ -251,6 +251,55 @@ func TestTooManyStreamsAreRefused(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
+// Whoever may make service accounts takes nobody else's room.
+func TestServiceAccountsOfANamespaceCountAsOneUser(t *testing.T) {
+	g := stream.New(stream.Options{PerUser: 2, Total: 6})
+	for _, c := range []struct{ who, refusal string }{
+		{"system:serviceaccount:a:one", ""},
+		{"system:serviceaccount:a:two", ""},
+		{"system:serviceaccount:a:one", `the service accounts of namespace "a" have 2 streams open`},
+		{"system:serviceaccount:a:three", `the service accounts of namespace "a" have 2 streams open`},
+		{"kubesphere:serviceaccount:b:one", ""},
+		{"system:serviceaccount:c:one", "service accounts have 3 streams open at this server"}, // half of all
+		{"ann", ""}, {"ann", ""}, {"bob", ""},
+		{"cat", "this server has 6 streams open"},
+	} {
+		r := httptest.NewRequestWithContext(request.WithUser(t.Context(), &user.DefaultInfo{Name: c.who}), http.MethodGet, "/", nil)
+		s, _, err := g.Over(httptest.NewRecorder(), r)
+		switch {
+		case c.refusal == "" && err != nil:
+			t.Fatalf("%s: %v", c.who, err)
+		case c.refusal != "" && (!apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), c.refusal)):
+			t.Errorf("%s: got %v, want %s", c.who, err, c.refusal)
+		case err == nil:
+			defer s.Stop()
+		}
+	}
+}
+
+// What is refused or has ended counts for nobody.
+func TestServiceAccountsMakeRoomWhenTheyLeave(t *testing.T) {
+	g := stream.New(stream.Options{PerUser: 2, Total: 2})
+	over := func(who string) (*stream.Stream, error) {
+		r := httptest.NewRequestWithContext(request.WithUser(t.Context(), &user.DefaultInfo{Name: who}), http.MethodGet, "/", nil)
+		s, _, err := g.Over(httptest.NewRecorder(), r)
+		return s, err
+	}
+	for range 3 {
+		s, err := over("system:serviceaccount:a:one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := over("system:serviceaccount:b:one"); !apierrors.IsTooManyRequests(err) {
+			t.Errorf("beyond their half: got %v, want a 429", err)
+		}
+		if n := g.Open(); n != 1 {
+			t.Errorf("%d streams are open, want one", n)
+		}
+		s.Stop()
+	}
+}
+
 // waitOpen waits until n streams are open.
 func waitOpen(t *testing.T, g *stream.Guard, n int) {
 	t.Helper()

@@ -6,12 +6,13 @@ import (
 	"sync"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/inflight"
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
 // Limits are how many sessions there may be.
 type Limits struct {
-	// PerUser is how many sessions one user may have, and Total how many there may be.
+	// PerUser is how many sessions one user may have, and Total how many there may be. The service accounts of a namespace count as one user.
 	PerUser, Total int
 	// Openings is how many sessions one user may begin within Window: pages open a session again by themselves when it ends.
 	Openings int
@@ -42,7 +43,7 @@ type Limiter struct {
 
 	mu    sync.Mutex
 	total int
-	users map[string]*use
+	users map[string]*use // by the owner of what the user does
 }
 
 // use is what one user has.
@@ -65,7 +66,8 @@ func (l *Limiter) Enter(user string) (leave func(), err error) {
 	defer l.mu.Unlock()
 	now := l.now()
 	l.forget(now)
-	u := l.users[user]
+	owner := inflight.OwnerOf(user)
+	u := l.users[owner]
 	if u == nil {
 		u = &use{}
 	}
@@ -74,13 +76,13 @@ func (l *Limiter) Enter(user string) (leave func(), err error) {
 	case l.total >= l.limits.Total:
 		return nil, tooMany(1, "this server has %d %s open, as many as it takes: try again", l.total, l.limits.Of)
 	case u.open >= l.limits.PerUser:
-		return nil, tooMany(1, "user %q has %d %s open, as many as one may have: close some", user, u.open, l.limits.Of)
+		return nil, tooMany(1, "%s %d %s open, as many as one may have: close some", inflight.Has(user), u.open, l.limits.Of)
 	case len(u.begun) >= l.limits.Openings:
 		wait := l.limits.Window - now.Sub(u.begun[0])
-		return nil, tooMany(wait.Seconds(), "user %q has opened %d %s within %v, as many as one may: wait", user, len(u.begun),
+		return nil, tooMany(wait.Seconds(), "%s opened %d %s within %v, as many as one may: wait", inflight.Has(user), len(u.begun),
 			l.limits.Of, l.limits.Window)
 	}
-	l.users[user] = u
+	l.users[owner] = u
 	l.total++
 	u.open++
 	u.begun = append(u.begun, now)

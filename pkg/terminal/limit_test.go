@@ -73,3 +73,22 @@ func TestUsersThatCountNoMoreAreForgotten(t *testing.T) { // O6
 	}
 	kept()
 }
+
+func TestServiceAccountsOfANamespaceCountAsOneUser(t *testing.T) { // O6
+	l := terminal.NewLimiter(terminal.UploadLimits, time.Now)
+	for _, account := range []string{"one", "two", "three"} {
+		if _, err := l.Enter("system:serviceaccount:shop:" + account); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := l.Enter("system:serviceaccount:shop:four")
+	const want = `the service accounts of namespace "shop" have 3 uploads open`
+	if !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	for _, other := range []string{"ann", "system:serviceaccount:shop-2:one"} {
+		if _, err := l.Enter(other); err != nil {
+			t.Errorf("%s: %v", other, err)
+		}
+	}
+}

@@ -94,8 +94,8 @@ type lists struct {
 	reads   *merge.Budget
 
 	mu       sync.Mutex
-	running  map[string]int
-	followed map[string]following
+	running  map[cluster.Caller]int
+	followed map[cluster.Caller]following
 	total    int
 }
 
@@ -103,7 +103,7 @@ type lists struct {
 func New(o Options, ask http.Handler) http.Handler {
 	l := &lists{Options: o, ask: ask, now: time.Now, pages: newKeyPages(time.Now, o.Asked.unchangedAt), answers: lru.New[*slot](answerBounds),
 		sends: httpcache.NewResponses(mostSent, oneSent), reads: merge.NewBudget(mostRead, oneRead),
-		running: map[string]int{}, followed: map[string]following{}}
+		running: map[cluster.Caller]int{}, followed: map[cluster.Caller]following{}}
 	size := l.answers.Size
 	o.Asked.kept.Store(&size)
 	return l
@@ -222,25 +222,25 @@ func (l *lists) begin(ctx context.Context, u user.Info, clusters sources) (close
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	name, n := u.GetName(), len(now)
-	if of := l.followed[name]; of.watches >= watchesOfOne || of.members+n > membersOfOne {
+	caller, n := cluster.CallerOf(u), len(now)
+	if of := l.followed[caller]; of.watches >= watchesOfOne || of.members+n > membersOfOne {
 		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("a user may have %d watches and live pages over all clusters, of %d streams"+
 			" together: close some, or name fewer clusters", watchesOfOne, membersOfOne), 5)
 	}
-	l.count(name, 1, n)
+	l.count(caller, 1, n)
 	return sync.OnceFunc(func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.count(name, -1, -n)
+		l.count(caller, -1, -n)
 	}), nil
 }
 
-// count adds streams of a user.
-func (l *lists) count(name string, watches, members int) {
-	of := l.followed[name]
+// count adds streams of a caller.
+func (l *lists) count(caller cluster.Caller, watches, members int) {
+	of := l.followed[caller]
 	of.watches, of.members = of.watches+watches, of.members+members
-	if l.followed[name] = of; of.watches == 0 {
-		delete(l.followed, name)
+	if l.followed[caller] = of; of.watches == 0 {
+		delete(l.followed, caller)
 	}
 }
 
@@ -286,21 +286,21 @@ func header(r *http.Request) http.Header {
 func (l *lists) enter(u user.Info, n int) (leave func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	name := u.GetName()
+	caller := cluster.CallerOf(u)
 	switch {
 	case l.total+n > atOnce:
 		return nil, apierrors.NewTooManyRequests("this server answers as many lists over all clusters as it can: try again", 1)
-	case l.running[name]+n > ofOne:
+	case l.running[caller]+n > ofOne:
 		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("%d lists over all clusters are answered for you already: try again", ofOne), 1)
 	}
 	l.total += n
-	l.running[name] += n
+	l.running[caller] += n
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.total -= n
-		if l.running[name] -= n; l.running[name] == 0 {
-			delete(l.running, name)
+		if l.running[caller] -= n; l.running[caller] == 0 {
+			delete(l.running, caller)
 		}
 	}, nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/cluster"
+	"kapis.dev/ks-apiserver/pkg/cluster/merge"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
@@ -168,6 +169,32 @@ func TestListsHaveABound(t *testing.T) {
 	wait.Wait()
 	if w := askAs(t, h, http.MethodGet, "/fleet/kapi/v1/pods"); w.Code != http.StatusOK {
 		t.Errorf("afterwards: %d", w.Code)
+	}
+}
+
+// F39: the service accounts of a namespace count as one user.
+func TestServiceAccountsOfANamespaceShareABound(t *testing.T) {
+	l := &lists{running: map[cluster.Caller]int{}, followed: map[cluster.Caller]following{}}
+	of := func(namespace string, n int) user.Info {
+		return &user.DefaultInfo{Name: fmt.Sprintf("kubesphere:serviceaccount:%s:%d", namespace, n)}
+	}
+	clusters := func(context.Context) ([]merge.Source, error) { return make([]merge.Source, 1), nil }
+	for i := range max(ofOne, watchesOfOne) {
+		if _, err := l.enter(of("shop", i), 1); (err != nil) != (i >= ofOne) {
+			t.Errorf("list %d: got %v", i, err)
+		}
+		if _, err := l.begin(t.Context(), of("shop", i), clusters); (err != nil) != (i >= watchesOfOne) {
+			t.Errorf("watch %d: got %v", i, err)
+		}
+	}
+	if _, err := l.begin(t.Context(), of("shop", watchesOfOne), clusters); err == nil {
+		t.Error("they have more watches than one user may have")
+	}
+	if _, err := l.enter(of("else", 0), 1); err != nil {
+		t.Errorf("lists of another namespace: %v", err)
+	}
+	if _, err := l.begin(t.Context(), of("else", 0), clusters); err != nil {
+		t.Errorf("watches of another namespace: %v", err)
 	}
 }
 

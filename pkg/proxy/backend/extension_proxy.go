@@ -233,7 +233,7 @@ func (c *call) refusal(err error) error {
 		return unavailable(c.backend, down.For, "it could not be reached lately, and is tried again soon")
 	case errors.Is(err, inflight.ErrFullForOwner):
 		return status.RetryAfter(1, status.Errorf(http.StatusTooManyRequests,
-			"you have as many requests to the %s %s as one user may have at once", c.backend.Kind, c.backend.Name))
+			"%s as many requests to the %s %s as one user may have at once", inflight.Has(c.user.GetName()), c.backend.Kind, c.backend.Name))
 	}
 	return status.RetryAfter(1, status.Errorf(http.StatusTooManyRequests, "the %s %s has as many requests as it may have at once",
 		c.backend.Kind, c.backend.Name))

@@ -40,7 +40,7 @@ type Handler struct {
 
 	images   *images
 	reading  chan struct{}
-	packages *inflight.Limit[string] // by the name of the user
+	packages *inflight.Limit[string] // by inflight.OwnerOf the user
 }
 
 // New returns a handler.

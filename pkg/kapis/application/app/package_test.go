@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -48,6 +49,9 @@ func withBucket(t *testing.T) (*scopetest.World, *bucket) {
 		func(s *scope.Store, ws *restful.WebService) { app.New(s, b).Routes(ws) })
 	w.Users = map[string]scopetest.Rights{"ann": {Workspaces: map[string][]string{"a": {"*"}}}, "bob": {Workspaces: map[string][]string{"a": {"*"}}},
 		"new": {Workspaces: map[string][]string{"c": {"*"}}}}
+	for i := range 5 {
+		w.Users[fmt.Sprint("system:serviceaccount:shop:", i)] = w.Users["ann"]
+	}
 	return w, b
 }
 
@@ -118,6 +122,30 @@ func TestX36AUserHasAFewLargePackagesInMemoryAtOnce(t *testing.T) {
 	b.let = nil
 	if answer := w.Expect(http.StatusOK, "ann", http.MethodGet, path, ""); !strings.Contains(answer, base64.StdEncoding.EncodeToString(shop(t, "1.0.0"))) {
 		t.Errorf("%.200s", answer)
+	}
+}
+
+func TestX36ServiceAccountsOfANamespaceCountAsOneUser(t *testing.T) {
+	w, b := withBucket(t)
+	const path, ofUser = "/workspaces/a/apps/shop-draft/versions/shop-draft-1.0.0/package", 4
+	entered, let, ended := make(chan struct{}), make(chan struct{}), make(chan int)
+	b.entered, b.let = entered, let
+	download := func(who string) {
+		code, _ := w.Send(who, http.MethodGet, path, "")
+		ended <- code
+	}
+	for i := range ofUser {
+		go download(fmt.Sprint("system:serviceaccount:shop:", i))
+		<-entered
+	}
+	upload := strings.Repeat(" ", 3<<20) + "{}"
+	w.Expect(http.StatusServiceUnavailable, fmt.Sprint("system:serviceaccount:shop:", ofUser), http.MethodPost, "/workspaces/a/apps", upload)
+	w.Expect(http.StatusBadRequest, "bob", http.MethodPost, "/workspaces/a/apps", upload) // it is read
+	close(let)
+	for range ofUser {
+		if code := <-ended; code != http.StatusOK {
+			t.Errorf("a package: %d", code)
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	"kapis.dev/ks-apiserver/pkg/inflight"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/web"
@@ -30,8 +31,8 @@ const (
 	maxResources   = 256
 	// maxJSONParts is how often a form may have jsonData: pages that send a form again add what they say then to it.
 	maxJSONParts = 8
-	// maxPackages is how many large packages are in memory at once, and maxOfUser how many for one user. Bodies of smallBody bytes don't
-	// count.
+	// maxPackages is how many large packages are in memory at once, and maxOfUser how many for one user (inflight.OwnerOf). Bodies of
+	// smallBody bytes don't count.
 	maxPackages, maxOfUser = 8, 4
 	// packageWait is how long a download waits for others to end: a page asks for several small packages at once. An upload does not wait.
 	packageWait = 5 * time.Second
@@ -97,11 +98,11 @@ func (h *Handler) bounded(handle web.Handler) web.Handler {
 		if n := r.Request.ContentLength; r.Request.Method != http.MethodGet && n >= 0 && n <= smallBody {
 			return handle(r)
 		}
-		user := request.UserFrom(r.Request.Context()).GetName()
-		leave, err := h.packages.Enter(user)
+		owner := inflight.OwnerOf(request.UserFrom(r.Request.Context()).GetName())
+		leave, err := h.packages.Enter(owner)
 		if err != nil && r.Request.Method == http.MethodGet {
 			ctx, cancel := context.WithTimeout(r.Request.Context(), packageWait)
-			leave, err = h.packages.Wait(ctx, user)
+			leave, err = h.packages.Wait(ctx, owner)
 			cancel()
 		}
 		if err != nil {

@@ -28,7 +28,7 @@ type Prober interface {
 // probes looks at the indexes of repositories, a few at once.
 type probes struct {
 	prober Prober
-	limit  *inflight.Limit[string] // by the name of the user
+	limit  *inflight.Limit[string] // by inflight.OwnerOf the user
 }
 
 func newProbes(p Prober) *probes { return &probes{p, inflight.New[string](maxProbes, maxOfUser)} }
@@ -39,7 +39,7 @@ func (p *probes) check(ctx context.Context, user string, spec *v2.RepoSpec) erro
 	if err != nil {
 		return status.BadRequestf("%v", err)
 	}
-	leave, err := p.limit.Enter(user)
+	leave, err := p.limit.Enter(inflight.OwnerOf(user))
 	if err != nil {
 		return status.RetryAfter(1, status.Errorf(http.StatusServiceUnavailable, "too many repositories are looked at at this moment"))
 	}

@@ -96,6 +96,9 @@ func newWorld(t *testing.T) *world {
 		"ann":    {Workspaces: map[string][]string{"a": {"*"}}},
 		"bob":    {Workspaces: map[string][]string{"b": {"*"}}},
 		"viewer": {Workspaces: map[string][]string{"a": {"get repos", "list repos", "get repos/events", "list repos/events"}}},
+
+		"system:serviceaccount:shop:one": {Workspaces: map[string][]string{"a": {"*"}}},
+		"system:serviceaccount:shop:two": {Workspaces: map[string][]string{"a": {"*"}}},
 	}
 	return w
 }
@@ -357,23 +360,33 @@ func TestX32ARepoIsReadByHandAndRemoved(t *testing.T) {
 	}
 }
 
-// What one user has looked at takes nothing from others, and all of it is bounded.
+// What one user has looked at takes nothing from others, and all of it is bounded. The service accounts of a namespace are one user.
 func TestAFewIndexesAreLookedAtAtOnce(t *testing.T) {
+	for name, as := range map[string][3]string{
+		"OfAUser":           {"ann", "ann", "ann"},
+		"OfServiceAccounts": {"system:serviceaccount:shop:one", "system:serviceaccount:shop:one", "system:serviceaccount:shop:two"},
+	} {
+		t.Run(name, func(t *testing.T) { aFewIndexesAreLookedAt(t, as) })
+	}
+}
+
+func aFewIndexesAreLookedAt(t *testing.T, as [3]string) {
+	t.Helper()
 	w := newWorld(t)
 	body := `{"metadata":{"name":"n"},"spec":{"url":"` + w.museum.URL + `/hold"}}`
 	var all sync.WaitGroup
-	for range 2 {
-		all.Go(func() { w.Expect(http.StatusOK, "ann", http.MethodPost, "/workspaces/a/repos?validate=true", body) })
+	for _, who := range as[:2] {
+		all.Go(func() { w.Expect(http.StatusOK, who, http.MethodPost, "/workspaces/a/repos?validate=true", body) })
 	}
 	for range 2 {
 		<-w.held
 	}
-	got := w.Expect(http.StatusServiceUnavailable, "ann", http.MethodPost, "/workspaces/a/repos?validate=true", body)
+	got := w.Expect(http.StatusServiceUnavailable, as[2], http.MethodPost, "/workspaces/a/repos?validate=true", body)
 	if !strings.Contains(got, "at this moment") {
 		t.Errorf("%s", got)
 	}
 	w.Expect(http.StatusOK, "bob", http.MethodPost, "/workspaces/b/repos?validate=true", strings.Replace(body, "/hold", "", 1))
 	close(w.hold)
 	all.Wait()
-	w.Expect(http.StatusOK, "ann", http.MethodPost, "/workspaces/a/repos?validate=true", body)
+	w.Expect(http.StatusOK, as[2], http.MethodPost, "/workspaces/a/repos?validate=true", body)
 }
