@@ -3,14 +3,19 @@ package apiserver
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
+	sessionv1alpha1 "kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/config"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/session"
+	"kapis.dev/ks-apiserver/pkg/idp"
 	kapisterminal "kapis.dev/ks-apiserver/pkg/kapis/terminal"
 	"kapis.dev/ks-apiserver/pkg/oauth/client"
 	"kapis.dev/ks-apiserver/pkg/redis"
+	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -30,7 +35,7 @@ func (p *components) makeSessions() error {
 		Linked: func(provider, subject string) (*iam.User, error) {
 			return p.accounts.authenticator.Registered(p.people.Linked(provider, subject))
 		},
-		Refresher: p.askProvider,
+		Refresher: p.askProvider, Complete: func() error { return sessionsKnown(p.store, p.redis) },
 	}
 	if c := p.cfg.Cache; c.Type == config.CacheRedis {
 		if p.redis, err = openRedis(&c.Options, p.keys); err != nil {
@@ -40,6 +45,16 @@ func (p *components) makeSessions() error {
 	}
 	p.sessions, err = session.New(o)
 	return err
+}
+
+// sessionsKnown returns why there may be sessions that this replica was not told of, or nil.
+func sessionsKnown(of *store.Store, optional *redis.Sessions) error {
+	if optional != nil {
+		if err := optional.Fault(); err != nil {
+			return fmt.Errorf("sessions in Redis: %w", err)
+		}
+	}
+	return store.Complete(of, sessionv1alpha1.SchemeGroupVersion.WithResource("sessions"))()
 }
 
 // lifetimeOf returns how long the sessions of a client live.
@@ -85,7 +100,11 @@ func (p *components) askProvider(ctx context.Context, s *session.Session, subjec
 	hint string, err error) {
 	id, err := p.directory.Refresh(ctx, s.Provider, subject, refresh)
 	if err != nil {
-		return nil, "", "", err
+		var renewed *idp.RenewedError
+		if errors.As(err, &renewed) {
+			newRefresh = renewed.Next.Reveal()
+		}
+		return nil, newRefresh, "", err
 	}
 	return id.Groups, id.Refresh, id.Hint, nil
 }

@@ -44,6 +44,29 @@ var (
 	ErrGone = errors.New("the identity provider does not know the person any more")
 )
 
+// RenewedError is the error of a Refresh that failed after the provider had issued another refresh token: it may not take the former one
+// again. It wraps the reason, which is never ErrGone.
+type RenewedError struct {
+	// Next is what the next Refresh asks with.
+	Next Secret
+	// Err is the reason.
+	Err error
+}
+
+// Renewed returns err as a RenewedError if the next Refresh has to ask with another token than this one.
+func Renewed(refresh, next string, err error) error {
+	if next == "" || next == refresh {
+		return err
+	}
+	return &RenewedError{Next: NewSecret(next), Err: err}
+}
+
+// Error returns the reason.
+func (e *RenewedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *RenewedError) Unwrap() error { return e.Err }
+
 // Provider is one configured provider. The interfaces below are optional: they say what else it can do.
 type Provider interface {
 	// Check checks whether the provider answers and its configuration is right, as far as that is possible without a user.
@@ -104,7 +127,8 @@ type Refresher interface {
 	Provider
 	// Refresh returns the person's current identity at the provider. subject and refresh are those of the Identity of the login;
 	// refresh is "" if the provider gave none. ErrGone ends the session; ErrUnavailable leaves it unchanged, and so does
-	// ErrUnaskable as long as the session of the browser lives in which it was opened.
+	// ErrUnaskable as long as the session of the browser lives in which it was opened. A RenewedError has the refresh token that was
+	// issued before the fault.
 	Refresh(ctx context.Context, subject, refresh string) (*Identity, error)
 }
 

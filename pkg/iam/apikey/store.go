@@ -200,13 +200,24 @@ func (k *Store) find(name string) (*keyRecord, error) {
 		return k.byName[name]
 	}
 	r := known()
-	if r != nil || k.Complete == nil {
+	if r != nil {
 		return r, nil
 	}
-	if err := k.Complete(); err != nil {
-		return nil, fmt.Errorf("%w: not all API keys are known: %w", iam.ErrUnavailable, err)
+	if err := k.complete(); err != nil {
+		return nil, err
 	}
 	return known(), nil // it may have come before the last of them
+}
+
+// complete returns an ErrUnavailable while the cluster may have keys that are not here.
+func (k *Store) complete() error {
+	if k.Complete == nil {
+		return nil
+	}
+	if err := k.Complete(); err != nil {
+		return fmt.Errorf("%w: not all API keys are known: %w", iam.ErrUnavailable, err)
+	}
+	return nil
 }
 
 // info returns the key's user, marked as one with an API key.
@@ -304,8 +315,10 @@ func (k *Store) Revoke(ctx context.Context, u *iam.User, name string) error {
 	return k.end(ctx, r)
 }
 
-// RevokeAll deletes the keys of a user.
+// RevokeAll deletes the keys of a user. It deletes those that are known here and returns an ErrUnavailable, where the user may have
+// others: it has to be repeated then.
 func (k *Store) RevokeAll(ctx context.Context, u *iam.User) error {
+	incomplete := k.complete() // before the list is read: what comes in between is in it
 	k.mu.RLock()
 	list := k.byUser[u.UID]
 	k.mu.RUnlock()
@@ -314,7 +327,7 @@ func (k *Store) RevokeAll(ctx context.Context, u *iam.User) error {
 			return err
 		}
 	}
-	return nil
+	return incomplete
 }
 
 func (k *Store) end(ctx context.Context, r *keyRecord) error {

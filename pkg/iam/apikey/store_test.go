@@ -341,3 +341,25 @@ func TestAKeyIsUnknownOnlyWhereAllKeysAndUsersAreKnown(t *testing.T) {
 		want("the user was made again", key, iam.ErrKey)
 	}
 }
+
+// A replica that does not know all keys revokes those that it knows, and says that there may be others (O49).
+func TestWhoRevokesAllKeysIsToldWhereNotAllAreKnown(t *testing.T) {
+	k := newKeyring(t)
+	alice, incomplete := k.users.ByName("alice"), errors.New("list apikeys: not complete yet")
+	_, unknown := k.make(t, "alice")
+	started := &Store{API: k.api, Users: k.users, MaxAge: 24 * time.Hour, Now: k.clock.Now, Complete: func() error { return incomplete }}
+	k.api.Follow(started)
+	_, known := k.make(t, "alice")
+	if err := started.RevokeAll(t.Context(), alice); !errors.Is(err, iam.ErrUnavailable) || !errors.Is(err, incomplete) {
+		t.Errorf("got %v", err)
+	}
+	if k.good(t, 0, known) || !k.good(t, 0, unknown) {
+		t.Errorf("the known one is good: %v; the other: %v", k.good(t, 0, known), k.good(t, 0, unknown))
+	}
+	started.Set(&store.Object{Name: unknown.Name, Raw: redaction.Bytes(k.api.Stored[unknown.Name])})
+	incomplete = nil
+	iamtest.Want(t, started.RevokeAll(t.Context(), alice), nil)
+	if k.good(t, 0, unknown) {
+		t.Error("repeated where all are known, it revokes not all")
+	}
+}

@@ -114,10 +114,7 @@ func (s *ender) Run(ctx context.Context) {
 
 // Sweep deletes the objects of sessions that are over, up to a limit.
 func (s *ender) Sweep(ctx context.Context) {
-	list := s.over()
-	if len(list) == sweepAtMost {
-		s.wake() // there is more
-	}
+	list, removed := s.over(), 0
 	failed := map[string]bool{} // one backend that can't be reached must not delay the other
 	for i, d := range list {
 		if failed[prefixOf(d.record.Name)] || d.reason == reasonLoggedOut && s.mayGoOn(ctx, d.record.Parent) {
@@ -136,10 +133,14 @@ func (s *ender) Sweep(ctx context.Context) {
 			continue
 		}
 		s.dropped(d.record.Name)
+		removed++
 		if d.reason != reasonTombstone {
 			s.ended.WithLabelValues(d.reason).Inc()
 			klog.V(2).InfoS("Session ended", "user", d.record.User, "client", d.record.Client, "reason", d.reason)
 		}
+	}
+	if removed > 0 && len(list) == sweepAtMost { // there is more; where nothing can be deleted, the next tick is soon enough
+		s.wake()
 	}
 }
 
@@ -149,8 +150,15 @@ func (s *ender) mayGoOn(ctx context.Context, name string) bool {
 	return !errors.Is(err, iam.ErrOver)
 }
 
-// EndAll ends the sessions of a user, except one and those that were opened in it.
+// EndAll ends the sessions of a user, except one and those that were opened in it. It ends those that are known here and returns an
+// ErrUnavailable, where the user may have others: it has to be repeated then.
 func (s *ender) EndAll(ctx context.Context, uid, except, reason string) error {
+	var failed []error
+	if s.Complete != nil { // before the list is read: what comes in between is in it
+		if err := s.Complete(); err != nil {
+			failed = append(failed, fmt.Errorf("%w: not all sessions are known: %w", iam.ErrUnavailable, err))
+		}
+	}
 	s.mu.RLock()
 	var list []string
 	for _, p := range s.byUser[uid] {
@@ -159,7 +167,6 @@ func (s *ender) EndAll(ctx context.Context, uid, except, reason string) error {
 		}
 	}
 	s.mu.RUnlock()
-	var failed []error
 	for _, name := range slices.Backward(list) { // sessions opened in a browser end first: then no upstream token is kept for them
 		if failed = append(failed, s.End(ctx, name, reason)); ctx.Err() != nil {
 			return errors.Join(append(failed, ctx.Err())...)

@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
-	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
-	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/iam"
@@ -31,12 +28,8 @@ const (
 	// sealUpstream is the purpose that seals the hint and the refresh token of providers.
 	sealUpstream token.Purpose = "session upstream"
 
-	maxGroups     = 256
-	maxGroupBytes = 16 << 10
-	maxGroupSize  = 1024
-	maxText       = 256 // bytes of an address, or of a User-Agent
-	maxIdentity   = 1024
-	maxUpstream   = 8 << 10
+	maxText     = 256 // bytes of an address, or of a User-Agent
+	maxIdentity = 1024
 )
 
 // errNoOwner reports a programming error of the caller.
@@ -85,7 +78,7 @@ func (s *opener) object(l *Login, o holder, now time.Time) (*v1alpha1.Session, e
 			Source: status.Clip(l.Source, maxText), UserAgent: status.Clip(l.UserAgent, maxText),
 			CreatedAt: t, ExpiresAt: metav1.NewTime(now.Add(s.life(l))),
 		},
-		Groups:     boundedGroups(o.name, l.Groups),
+		Groups:     iam.SessionGroups(o.name, l.Groups),
 		LastUsedAt: t,
 	}
 	if r := l.Registration; r != nil && l.User == nil {
@@ -111,22 +104,6 @@ func (s *opener) life(l *Login) time.Duration {
 		return min(life.MaxAge, life.Longest())
 	}
 	return life.Longest()
-}
-
-// boundedGroups returns the groups of a provider that a session keeps: within limits, and none that only the system gives.
-func boundedGroups(name string, groups []string) []string {
-	all := iam.WithoutSystemGroups(name, slices.DeleteFunc(slices.Clone(groups), func(g string) bool {
-		return len(g) > maxGroupSize || !utf8.ValidString(g)
-	}))
-	size := 0
-	for i, g := range all {
-		if size += len(g); i >= maxGroups || size > maxGroupBytes {
-			klog.InfoS("An identity provider gives more groups than a session keeps; the rest is left out", "user", name, "groups", len(all),
-				"kept", i)
-			return slices.Clip(all[:i])
-		}
-	}
-	return all
 }
 
 // change edits the object of a session, and tries again after a conflict. Its errors are that of edit, ErrOver and ErrUnavailable.

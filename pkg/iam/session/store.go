@@ -43,7 +43,7 @@ type Options struct {
 	Linked func(provider, subject string) (*iam.User, error)
 	// Refresher asks a provider about a user again, to learn whether they still exist and in which groups they are, once for each rotation
 	// of a refresh token; nil for never. subject and refresh are those of the login. idp.ErrGone ends the session, idp.ErrUnaskable one that
-	// has outlived its browser's session; other errors leave it.
+	// has outlived its browser's session; other errors leave it, and newRefresh is stored with them too.
 	Refresher func(ctx context.Context, session *Session, subject, refresh string) (groups []string, newRefresh, hint string, err error)
 	// ClientCredential returns a fingerprint of a client's secret, or "" for a client that may not act for itself. It is asked at each
 	// request; nil lets no client act for itself.
@@ -63,6 +63,8 @@ type Options struct {
 	// Synced reports whether users, sessions, OAuth clients and identity providers are all loaded; nil for always. Before that, no
 	// session ends because something is missing: it can't be told whether it is over.
 	Synced func() bool
+	// Complete returns why there may be sessions that the store was not told of, and nil while there are none; nil itself for never.
+	Complete func() error
 	// Metrics registers the metrics of sessions; nil for none.
 	Metrics prometheus.Registerer
 }

@@ -100,10 +100,13 @@ func (s *rotation) askFor(ctx context.Context, o *v1alpha1.Session, r *cached) (
 		s.upstream.WithLabelValues("failed").Inc()
 		klog.V(2).InfoS("An identity provider did not say who a person is now; the session goes on with the groups known before",
 			"provider", r.Provider, "user", r.User, "reason", err)
+		if refresh != "" && refresh != before { // the provider failed after it had issued the token, and may not take the former one again
+			return s.keepUpstream(ctx, r, o.Groups, refresh, ""), nil
+		}
 		return r, nil
 	}
 	s.upstream.WithLabelValues("ok").Inc()
-	groups = boundedGroups(r.User, groups)
+	groups = iam.SessionGroups(r.User, groups)
 	if slices.Equal(groups, r.Groups) && hint == "" && (refresh == "" || refresh == before) {
 		return r, nil
 	}
@@ -129,7 +132,7 @@ func (s *rotation) Renew(ctx context.Context, name string, p *iam.AuthnResult) (
 				return fmt.Errorf("renew the session of a browser: %w: it is of another login", iam.ErrOver)
 			}
 			now := s.Now()
-			o.Groups, o.Upstream.AskedAt = boundedGroups(o.Spec.User, p.Groups), metav1.NewTime(now)
+			o.Groups, o.Upstream.AskedAt = iam.SessionGroups(o.Spec.User, p.Groups), metav1.NewTime(now)
 			return s.seal(o, p.Hint, p.Refresh, now)
 		})
 		if err != nil {

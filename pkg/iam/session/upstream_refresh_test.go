@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/iam"
@@ -70,35 +71,6 @@ func TestGroupsOfTheProviderCountForItsSessionOnly(t *testing.T) {
 	if got := strings.Join(groupsOf(t, r[1], s), " "); got != "new system:authenticated dev both" {
 		t.Errorf("after the user's own groups have changed: %s", got)
 	}
-}
-
-func TestGroupsOfTheProviderAreBounded(t *testing.T) {
-	many := make([]string, 0, 2*maxGroups)
-	for i := range 2 * maxGroups {
-		many = append(many, fmt.Sprint("g", i))
-	}
-	for name, test := range map[string]struct {
-		groups []string
-		want   int
-	}{
-		"too many":    {many, maxGroups},
-		"too long":    {[]string{strings.Repeat("x", maxGroupSize+1), "a"}, 1},
-		"all at once": {large(), maxGroupBytes / maxGroupSize},
-		"no text":     {[]string{"\xff", "a"}, 1},
-	} {
-		if got := boundedGroups("alice", test.groups); len(got) != test.want {
-			t.Errorf("%s: %d groups, want %d", name, len(got), test.want)
-		}
-	}
-}
-
-func large() []string {
-	var out []string
-	for i := range maxGroups {
-		s := fmt.Sprint(i, "-")
-		out = append(out, s+strings.Repeat("x", maxGroupSize-len(s)))
-	}
-	return out
 }
 
 // S12: a group that is removed upstream is gone at the next refresh.
@@ -180,6 +152,50 @@ func TestWhatTheProviderSaysDecides(t *testing.T) {
 				t.Error("the groups are lost")
 			}
 		})
+	}
+}
+
+// A provider that rotates refresh tokens and fails after that is asked with the new one the next time.
+func TestATokenThatCameBeforeTheProvidersFaultIsAskedWithNext(t *testing.T) {
+	up := &upstream{err: idp.ErrUnavailable, refresh: "canary-next"}
+	_, r := newReplicas(t, 2, func(o *Options) { o.Refresher = up.ask })
+	tellUsers(iamtest.User("alice", iamtest.WithLink("ldap", "cn=alice")), r...)
+	s, first := federated(t, r[0], "dev", "ops")
+	next := refreshed(t, r[1], first)
+	for i := range r {
+		if got := strings.Join(groupsOf(t, r[i], s), " "); got != "system:authenticated dev ops" {
+			t.Errorf("replica %d after the fault: %s", i, got)
+		}
+	}
+	up.err, up.refresh, up.groups = nil, "", []string{"ops"}
+	r[0].clock.Step(time.Minute)
+	r[1].clock.Step(time.Minute)
+	refreshed(t, r[0], next)
+	if up.got != "alice/cn=alice/canary-next" {
+		t.Errorf("asked again with %s", up.got)
+	}
+	if got := strings.Join(groupsOf(t, r[1], s), " "); got != "system:authenticated ops" {
+		t.Errorf("after the answer: %s", got)
+	}
+}
+
+// A session that a browser opened has its provider asked with the token of the browser's session, also after a fault.
+func TestATokenThatCameBeforeTheProvidersFaultIsTheBrowsers(t *testing.T) {
+	up := &upstream{err: idp.ErrUnavailable, refresh: "canary-next"}
+	a, r := newReplicas(t, 1, func(o *Options) { o.Refresher = up.ask })
+	tellUsers(iamtest.User("alice", iamtest.WithLink("ldap", "cn=alice")), r...)
+	result := iam.AuthnResult{User: r[0].users.ByName("alice"), Provider: "ldap", Subject: "cn=alice", Groups: []string{"dev"}, Refresh: "canary-refresh"}
+	browser, _, err := r[0].Open(t.Context(), Login{AuthnResult: result})
+	iamtest.Want(t, err, nil)
+	result.Refresh = ""
+	s, first, err := r[0].Open(t.Context(), Login{AuthnResult: result, Client: "kubesphere", Parent: browser.Name})
+	iamtest.Want(t, err, nil)
+	refreshed(t, r[0], first)
+	if got := r[0].unseal(browser.Name, a.objects[browser.Name].Upstream.Refresh); got != "canary-next" {
+		t.Errorf("the browser's session has %q", got)
+	}
+	if got := groupsOf(t, r[0], s); !slices.Contains(got, "dev") {
+		t.Errorf("the groups are lost: %v", got)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/api/session/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/iam"
@@ -59,16 +58,11 @@ func (s *reader) seal(o *v1alpha1.Session, hint, refresh string, now time.Time) 
 		value string
 		to    *string
 	}{{hint, &o.Upstream.Hint}, {refresh, &o.Upstream.Refresh}} {
-		if one.value == "" {
+		value := iam.SessionSecret(o.Spec.Provider, one.value)
+		if value == "" {
 			continue
 		}
-		if len(one.value) > maxUpstream {
-			klog.InfoS("A refresh token or logout hint of an identity provider is too long to be stored: the provider can't be asked again, or"+
-				" not log the user out",
-				"provider", o.Spec.Provider, "bytes", len(one.value), "most", maxUpstream)
-			continue
-		}
-		sealed, err := s.Keys.KeySet().Seal(sealUpstream, []byte(o.Name+"\x00"+one.value), now)
+		sealed, err := s.Keys.KeySet().Seal(sealUpstream, []byte(o.Name+"\x00"+value), now)
 		if err != nil {
 			return fmt.Errorf("open a session: %w", err)
 		}

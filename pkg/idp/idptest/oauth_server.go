@@ -109,6 +109,8 @@ func (s *Server) Token(w http.ResponseWriter, r *http.Request) {
 		if old := r.PostForm.Get("refresh_token"); s.gone || !s.live[old] {
 			s.refuse(w, http.StatusBadRequest, "invalid_grant", "bad_refresh_token")
 			return
+		} else if !s.NoRefresh { // the next one takes its place (RFC 9700, 4.14.2)
+			delete(s.live, old)
 		}
 	default:
 		s.refuse(w, http.StatusBadRequest, "unsupported_grant_type", "unsupported_grant_type")

@@ -2,6 +2,8 @@ package idptest
 
 import (
 	"errors"
+	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -35,6 +37,35 @@ func (s Suite) refresh(t *testing.T) {
 			t.Error("the next refresh has nothing to ask with")
 		}
 		who = now
+	})
+	t.Run("AsksAgainAfterAFaultWithTheTokenThatCameBeforeIt", func(t *testing.T) {
+		if w.Handler == nil {
+			return
+		}
+		who := w.mustLogin()
+		w.answer(func(rw http.ResponseWriter, r *http.Request) { // the token endpoint answers, and nothing else does
+			if r.Method == http.MethodPost {
+				w.Handler.ServeHTTP(rw, r)
+				return
+			}
+			rw.WriteHeader(http.StatusServiceUnavailable)
+		})
+		err := nobody(p.Refresh(t.Context(), who.Subject, who.Refresh))
+		w.heal()
+		next := who.Refresh
+		if renewed := (*idp.RenewedError)(nil); errors.As(err, &renewed) {
+			next = renewed.Next.Reveal()
+			if shown := fmt.Sprintf("%v %+v %#v %s", err, renewed, renewed, renewed.Next); strings.Contains(shown, strings.TrimPrefix(next, "r:")) {
+				t.Errorf("the error shows the token: %s", shown)
+			}
+		}
+		if err == nil { // nothing else was asked
+			return
+		}
+		unavailable(t, err)
+		if now, err := p.Refresh(t.Context(), who.Subject, next); err != nil || now.Subject != who.Subject {
+			t.Errorf("asked again after the fault: %v", err)
+		}
 	})
 	t.Run("GivesNobodyElse", func(t *testing.T) {
 		if now, err := p.Refresh(t.Context(), who.Subject+"-other", who.Refresh); err == nil {

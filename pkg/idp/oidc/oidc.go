@@ -200,9 +200,10 @@ func (p *Provider) Refresh(ctx context.Context, subject, refresh string) (*idp.I
 	case errors.Is(err, errOther):
 		return nil, fmt.Errorf("%w: asked with the refresh token, it names another user", idp.ErrGone)
 	case errors.Is(err, idp.ErrRefused):
-		return nil, fmt.Errorf("%w: asked with the refresh token: %s", idp.ErrUnavailable, err.Error())
-	case err != nil:
-		return nil, err
+		err = fmt.Errorf("%w: asked with the refresh token: %s", idp.ErrUnavailable, err.Error())
+	}
+	if err != nil {
+		return nil, idp.Renewed(refresh, t.Refresh, err)
 	}
 	return p.identity(claims, t), nil
 }

@@ -123,7 +123,7 @@ func (f *Flow) Refresh(ctx context.Context, subject, refresh string) (*idp.Ident
 	case errors.Is(err, idp.ErrRefused), errors.Is(err, errToken) && t.Refresh == "":
 		return nil, fmt.Errorf("%w: %s", idp.ErrGone, strings.TrimPrefix(err.Error(), idp.ErrUnavailable.Error()+": "))
 	case err != nil:
-		return nil, err
+		return nil, idp.Renewed(refresh, f.remember(t), err)
 	case who.Subject != subject:
 		return nil, fmt.Errorf("%w: asked with the access token, it names another user", idp.ErrGone)
 	}
