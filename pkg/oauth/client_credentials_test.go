@@ -3,8 +3,10 @@ package oauth
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -195,6 +197,46 @@ func TestPendingLoginOpensNothing(t *testing.T) {
 	if f.written() > before+1 { // the browser's session of the authorization code
 		t.Error("a login without its second factor has written something")
 	}
+}
+
+// withGroups is an authenticator by a directory that gives groups, where each login needs a second factor.
+type withGroups struct {
+	*fakeAuthenticator
+	groups []string
+}
+
+func (g withGroups) Password(ctx context.Context, a iamlogin.Attempt) (*iam.AuthnResult, error) {
+	result, err := g.Authenticator.Password(ctx, a)
+	if err == nil {
+		result.Pending, result.Groups = true, g.groups
+		result.Hint, result.Refresh = strings.Repeat("h", iam.MaxSessionSecret+1), strings.Repeat("r", iam.MaxSessionSecret)
+	}
+	return result, err
+}
+
+// The token of a pending login has room for all that a session keeps of a provider. One that would not be opened again is not given.
+func TestWhoHasManyGroupsGivesTheSecondFactorToTheTokenEndpoint(t *testing.T) {
+	f := newReplicas(t, 1, nil)
+	s := f.servers[0]
+	login := func(groups []string) reply {
+		s.oauth.tokenEndpoint.Authenticator = withGroups{&fakeAuthenticator{Authenticator: s.oauth.Authenticator}, groups}
+		return s.post(t, consoleLogin("alice", password), nil)
+	}
+	r := login(manyGroups(300))
+	wants{400, "mfa_required"}.check(t, r)
+	r = s.post(t, url.Values{"grant_type": {"otp"}, "client_id": {"kubesphere"}, "client_secret": {"kubesphere"}, "otp": {otp},
+		"token": {r.str("mfa_token")}}, nil)
+	if r.code != http.StatusOK {
+		t.Fatalf("%d %s", r.code, r.text)
+	}
+	if got := groupsOfSession(t, s.sessions.Of("uid-alice")); !slices.Equal(got, manyGroups(iam.MaxSessionGroups)) {
+		t.Errorf("%d groups", len(got))
+	}
+	large := make([]string, iam.MaxSessionGroupBytes/iam.MaxSessionGroup)
+	for i := range large {
+		large[i] = fmt.Sprint(strings.Repeat("<", iam.MaxSessionGroup-2), 10+i) // JSON makes six bytes of each
+	}
+	wants{400, "invalid_grant"}.check(t, login(large))
 }
 
 func (s *server) codeOf(t testing.TB) string {

@@ -1,13 +1,18 @@
 package oauth
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
+	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/factor"
+	"kapis.dev/ks-apiserver/pkg/iam/session"
+	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/oauth/formstate"
 )
 
@@ -105,5 +110,52 @@ func TestFirstPasswordIsChangedBeforeAnythingIsIssued(t *testing.T) {
 	}
 	if q := p.answer("password-new", "new", newPass, "repeat", newPass).sentTo(t, harborURI); q.Get("code") == "" || p.loggedIn() != "alice" {
 		t.Error(q)
+	}
+}
+
+// manyGroups returns the names of groups, as long as those of a large directory.
+func manyGroups(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprintf("%040d", i)
+	}
+	return out
+}
+
+// groupsOfSession returns the groups that the only session of a user has.
+func groupsOfSession(t *testing.T, of []*session.Session) []string {
+	t.Helper()
+	if len(of) == 0 {
+		t.Fatal("there is no session")
+	}
+	return of[0].Groups
+}
+
+// The form of a page has room for all that a session keeps of a provider, and what a session does not keep is not in it.
+func TestWhoHasManyGroupsRegistersAndGivesTheSecondFactor(t *testing.T) {
+	w := newPageTest(t)
+	w.github.id = &idp.Identity{Subject: "4711"}
+	w.gate.proof = func(provider string, id *idp.Identity) (*iam.AuthnResult, error) {
+		return &iam.AuthnResult{Provider: provider, Subject: id.Subject, Groups: manyGroups(200), Hint: strings.Repeat("h", 12<<10),
+			Refresh:      strings.Repeat("r", iam.MaxSessionSecret),
+			Registration: &iam.Registration{Provider: provider, Subject: id.Subject, Username: "octo", Email: "o@example.com"}}, nil
+	}
+	p := w.person(t)
+	p.open("/oauth/callback/github?code=c&state="+p.away("/oauth/login/github")).says(t, http.StatusOK, "Complete your account")
+	p.answer("register", "username", "octo", "email", "o@example.com").goes(t, "account")
+	if got := groupsOfSession(t, w.sessions.Of("uid-octo")); !slices.Equal(got, manyGroups(200)) {
+		t.Errorf("%d groups", len(got))
+	}
+
+	w.factors.has = factor.Enrolled{TOTP: true}
+	w.gate.proof = func(provider string, id *idp.Identity) (*iam.AuthnResult, error) {
+		return &iam.AuthnResult{User: w.users.ByName("alice"), Provider: provider, Subject: id.Subject, Groups: manyGroups(300), Pending: true,
+			Hint: strings.Repeat("h", iam.MaxSessionSecret), Refresh: strings.Repeat("r", iam.MaxSessionSecret)}, nil
+	}
+	p = w.person(t)
+	p.open("/oauth/callback/github?code=c&state="+p.away("/oauth/login/github")).says(t, http.StatusOK, "One more step")
+	p.answer("factor", "code", otp).goes(t, "account")
+	if got := groupsOfSession(t, w.sessions.Of("uid-alice")); !slices.Equal(got, manyGroups(iam.MaxSessionGroups)) {
+		t.Errorf("%d groups", len(got))
 	}
 }

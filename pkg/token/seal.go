@@ -16,9 +16,10 @@ import (
 // Purpose prevents a value that is sealed for one use from being accepted for another (RFC 8725, 3.12).
 type Purpose string
 
-// MaxSealed is the longest sealed value, in bytes, that is opened, and maxStored the longest that is stored in an object of ours.
+// MaxSealed is the longest sealed value, in bytes, that is opened, and maxStored the longest that is stored in an object of ours. The
+// former has room for what a session keeps of a provider, and is less than a form that is read.
 const (
-	MaxSealed = 16 << 10
+	MaxSealed = 56 << 10
 	maxStored = 2 << 20
 )
 

@@ -26,8 +26,9 @@ type AuthnResult struct {
 	Pending       bool      `json:",omitempty"`
 }
 
-// PackResult returns a result in the form in which it is sealed.
+// PackResult returns a result in the form in which it is sealed, with what a session would keep of it.
 func PackResult(p *iam.AuthnResult) *AuthnResult {
+	p = p.Bounded()
 	out := &AuthnResult{Registration: p.Registration, Provider: p.Provider, Subject: p.Subject, Groups: p.Groups,
 		Hint: p.Hint, Refresh: p.Refresh, Methods: p.Methods, At: p.At, Authenticated: p.Authenticated, Pending: p.Pending}
 	if p.User != nil {

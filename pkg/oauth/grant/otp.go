@@ -38,12 +38,17 @@ type pendingLogin struct {
 
 // askSecondFactor returns the error response for a right password that needs a second factor too.
 func (e *Endpoint) askSecondFactor(c *client.Client, p *iam.AuthnResult, scopes []string) error {
+	p = p.Bounded()
 	sealed, err := e.Sealer.Seal(purposeMFA, &pendingLogin{
 		User: p.User.Name, UID: p.User.UID, Client: c.Name, Scopes: scopes, Provider: p.Provider, Subject: p.Subject, Groups: p.Groups,
 		Hint: p.Hint, Refresh: p.Refresh, Methods: p.Methods, At: p.At, Credential: p.User.Credential(), Expires: e.Now().Add(SecondFactorLife),
 	})
 	if err != nil {
 		return err
+	}
+	if len(sealed) > token.MaxSealed { // it would not be opened again
+		return protocol.Refuse(protocol.InvalidGrant,
+			"What the identity provider says of the user is too long for a login with a second factor; it has to give fewer groups.")
 	}
 	refusal := protocol.Refuse("mfa_required",
 		"A second factor is needed: send its code as otp and the mfa_token as token, with grant_type=otp.")
