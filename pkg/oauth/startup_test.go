@@ -58,7 +58,7 @@ func TestWhatIsNotReadYetIsNotToldToBeUnknown(t *testing.T) {
 	}
 }
 
-// A code of the console names a session that was opened before it was given: where the session is not known yet, the code is not bad.
+// A code of the console names a session that was opened before it was given: where the session is not known yet, it is read.
 func TestACodeWhoseSessionIsNotKnownYetIsNotBad(t *testing.T) {
 	w := newPageTest(t)
 	w.knows("alice")
@@ -74,11 +74,16 @@ func TestACodeWhoseSessionIsNotKnownYetIsNotBad(t *testing.T) {
 	}
 	known := w.oauth.consoleCodes.Sessions
 	w.oauth.consoleCodes.Sessions = fresh
+	w.setDown(true)
 	if r := redeem(); r.code != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" {
 		t.Errorf("%d %v %s", r.code, r.header, r.text)
 	}
-	w.oauth.consoleCodes.Sessions = known
+	w.setDown(false)
 	if r := redeem(); r.code != http.StatusOK {
-		t.Errorf("where it is known: %d %s", r.code, r.text)
+		t.Errorf("where it is not known: %d %s", r.code, r.text)
+	}
+	w.oauth.consoleCodes.Sessions = known
+	if r := redeem(); r.code != http.StatusUnauthorized {
+		t.Errorf("again, where it is known: %d %s", r.code, r.text)
 	}
 }

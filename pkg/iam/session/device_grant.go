@@ -64,6 +64,22 @@ func (s *opener) Claim(ctx context.Context, name, client string, scopes ...strin
 		return nil, nil, "", iam.ErrOver
 	case r == nil:
 		return nil, nil, "", iam.ErrWaiting
+	}
+	return s.claimKnown(ctx, r, client, scopes)
+}
+
+// ClaimOpened is Claim for a name that was given away only after Approve: a session that is not known here is read. Its errors are those
+// of Claim, without ErrWaiting.
+func (s *opener) ClaimOpened(ctx context.Context, name, client string) (*Session, *iam.User, string, error) {
+	r, err := s.find(ctx, name)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	return s.claimKnown(ctx, r, client, nil)
+}
+
+func (s *opener) claimKnown(ctx context.Context, r *cached, client string, scopes []string) (*Session, *iam.User, string, error) {
+	switch {
 	case r.phase == v1alpha1.PhaseDenied:
 		return nil, nil, "", iam.ErrDenied
 	case r.Client != client || !s.Now().Before(r.Created.Add(CodeLife)):
@@ -71,7 +87,7 @@ func (s *opener) Claim(ctx context.Context, name, client string, scopes ...strin
 	case r.phase == "" && !r.fromCode:
 		return nil, nil, "", iam.ErrOver
 	case r.phase == "":
-		return nil, nil, "", s.codeReused(ctx, name)
+		return nil, nil, "", s.codeReused(ctx, r.Name)
 	}
 	return s.claim(ctx, r, scopes)
 }

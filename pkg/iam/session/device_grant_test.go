@@ -152,3 +152,34 @@ func TestDeviceOfADisabledUserGetsNothing(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A name that was given away only after the approval is known to every replica, also to one whose feed has not brought the session yet. A device asks
+// for a name that may not be approved yet: for that no replica reads.
+func TestAnOpenedSessionIsClaimedWhereTheFeedHasNotBroughtIt(t *testing.T) {
+	a, r := newReplicas(t, 2, nil)
+	tellUsers(iamtest.User("alice"), r...)
+	a.hold(1)
+	approve(t, r[0], "d1")
+	iamtest.Want(t, claimError(t, r[1], "d1", "kubectl"), iam.ErrWaiting)
+	if n := a.count("get"); n != 0 {
+		t.Errorf("a poll of a device makes %d reads", n)
+	}
+	claim := func(i int, name, client string) (*Session, error) {
+		s, _, _, err := r[i].ClaimOpened(t.Context(), name, client)
+		return s, err
+	}
+	_, err := claim(1, "d1", "harbor")
+	iamtest.Want(t, err, iam.ErrOver)
+	_, err = claim(1, "unknown", "kubectl")
+	iamtest.Want(t, err, iam.ErrOver)
+	s, err := claim(1, "d1", "kubectl")
+	if err != nil || !r[0].alive(t, s) || !r[1].alive(t, s) {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	_, err = claim(0, "d1", "kubectl")
+	iamtest.Want(t, err, iam.ErrUsed)
+	approve(t, r[0], "d2")
+	a.fail(errors.New("down"))
+	_, err = claim(1, "d2", "kubectl")
+	iamtest.Want(t, err, iam.ErrUnavailable)
+}

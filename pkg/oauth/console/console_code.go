@@ -4,7 +4,6 @@ package console
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -92,11 +91,8 @@ func (s *Codes) Send(r *http.Request, in *formstate.ConsoleLogin, result *iam.Au
 // Redeem answers the console with tokens for a code. Every fault of a code has the same answer.
 func (s *Codes) Redeem(req *restful.Request, sealed string) (any, error) {
 	t, err := s.claim(req.Request.Context(), req.PathParameter("provider"), sealed)
-	switch {
-	case errors.Is(err, iam.ErrUnavailable):
+	if errors.Is(err, iam.ErrUnavailable) {
 		return nil, err
-	case errors.Is(err, iam.ErrWaiting): // the session was opened before the code was given: it is only not known here yet
-		return nil, fmt.Errorf("%w: %w", iam.ErrUnavailable, err)
 	}
 	if err != nil {
 		klog.V(2).InfoS("A code of a login at an identity provider is refused", "reason", err.Error())
@@ -118,7 +114,7 @@ func (s *Codes) claim(ctx context.Context, provider, sealed string) (*grant.Resp
 	event := audit.From(ctx)
 	event.SetLogin(audit.VerbLogin, "provider", provider)
 	event.SetClient(c.Name)
-	sess, u, refresh, err := s.Sessions.Claim(ctx, v.Session, c.Name)
+	sess, u, refresh, err := s.Sessions.ClaimOpened(ctx, v.Session, c.Name)
 	if err != nil {
 		return nil, err
 	}
