@@ -81,7 +81,7 @@ console_client() {
   echo "  made: the console's OAuth client, Secret oauthclient-kubesphere, with a secret of its own. docs/login.md#the-consoles-secret says how the console gets it."
 }
 
-# retire DIR KIND deletes our objects of KIND that are not among the files in DIR: a policy that an earlier version had would go on to deny.
+# retire DIR KIND deletes our objects of KIND that are not in the files in DIR: a policy that an earlier version had would go on to deny.
 retire() {
   local object
   "${KUBECTL[@]}" get "$2" -l app.kubernetes.io/part-of=ks-apiserver -o name | while IFS= read -r object; do
@@ -106,6 +106,9 @@ fi
 echo "Applying roles, admission policies, service accounts and the console's OAuth client"
 render config/install "$work/policies"
 cp -r "$work/policies" "$work/install"
+# An overlay or a hub may have applied the policies of optional components. They are not applied here, and not retired.
+cp "$root/config/fleet/member/policy.yaml" "$work/policies/fleet-member.yaml"
+cp "$root/config/gateway/templates/rbac.yaml" "$work/policies/gateway-templates.yaml"
 # Until the installation had it, ks-apiserver made it: it is nobody else's.
 if [[ -n $("${KUBECTL[@]}" -n kubesphere-system get configmap extension-apiserver-authentication --ignore-not-found -o name) ]]; then
   "${KUBECTL[@]}" -n kubesphere-system label --overwrite configmap extension-apiserver-authentication app.kubernetes.io/part-of=ks-apiserver >/dev/null

@@ -49,6 +49,7 @@ done
 
 read -r -a KUBECTL <<<"${KUBECTL:-kubectl}"
 KUBECTL+=(--kubeconfig "$kubeconfig" --namespace "$namespace")
+where=$(printf -- '--kubeconfig %q --namespace %q' "$kubeconfig" "$namespace") # for the commands that are printed
 
 # The Services of ks-apiserver: that of its callers, and that of kube-apiserver, which is there in aggregated mode only.
 services=(ks-apiserver ks-apiserver-aggregated)
@@ -87,7 +88,7 @@ answering() {
   local at
   for at in $(sed -n 's/.*port: \([0-9]*\),.*/\1/p' <<<"$1" | sort -u); do
     (exec 3<>"/dev/tcp/$address/$at") 2>/dev/null ||
-      fail "nothing listens on $address:$at: start ks-apiserver first ($0 fetch prints how), with --bind-address 0.0.0.0 or that address"
+      fail "nothing listens on $address:$at: start ks-apiserver first ($0 fetch $where prints how), with --bind-address 0.0.0.0 or that address"
   done
 }
 
@@ -119,7 +120,7 @@ $2
 YAML
   if ! select_pods "$1" "$selector" "$moved"; then
     # The annotation may have the only copy of the selector: what this read says counts, since the one before may have failed.
-    now=$(selector_of "$1") || fail "Service $namespace/$1 can't be read, and may be exchanged: $0 recover, when it can"
+    now=$(selector_of "$1") || fail "Service $namespace/$1 can't be read, and may be exchanged: $0 recover $where, when it can"
     if [[ $now != "$moved" ]]; then
       "${KUBECTL[@]}" delete endpointslice "$slice" --ignore-not-found >/dev/null
       "${KUBECTL[@]}" annotate service "$1" "$note-" >/dev/null
@@ -154,7 +155,7 @@ case $command in
 exchange)
   present ks-apiserver || fail "there is no Service $namespace/ks-apiserver; give --namespace, or the right --kubeconfig"
   for service in "${services[@]}"; do
-    if present "$service" && [[ -n $(exchanged "$service") ]]; then fail "Service $namespace/$service is exchanged already: $0 recover, first"; fi
+    if present "$service" && [[ -n $(exchanged "$service") ]]; then fail "Service $namespace/$service is exchanged already: $0 recover $where, first"; fi
   done
   address=${address:-$(own_address)}
   case $address in
@@ -170,7 +171,7 @@ exchange)
   for service in "${services[@]}"; do
     [[ -z ${wanted[$service]:-} ]] || exchange "$service" "${wanted[$service]}"
   done
-  echo "The way back: $0 recover --namespace $namespace --kubeconfig $kubeconfig"
+  echo "The way back: $0 recover $where"
   exit
   ;;
 recover)
@@ -198,13 +199,14 @@ fetch() {
     -o go-template='{{range $key, $value := .data}}{{$key}}{{"\n"}}{{end}}') ||
     { echo "local-debug: cannot read $1 $namespace/$2 with $kubeconfig" >&2 && exit 1; }
   [[ -n $keys ]] || return 1
-  mkdir -p "$3"
+  mkdir -p "$3" || exit 1
   while IFS= read -r key; do
     # A key has no slash; dots alone would leave the folder.
     [[ $key != . && $key != .. ]] || continue
     value="index .data \"$key\""
     [[ $1 != secret ]] || value+=" | base64decode"
-    "${KUBECTL[@]}" get "$1" "$2" -o go-template="{{$value}}" >"$3/$key"
+    # The caller asks for the status, and so nothing but this ends the script.
+    "${KUBECTL[@]}" get "$1" "$2" -o go-template="{{$value}}" >"$3/$key" || exit 1
     echo "fetched $3/$key"
   done <<<"$keys"
 }
@@ -235,7 +237,7 @@ cat <<TEXT
 
 2. Send the cluster's traffic to it, with one of:
 
-   $0 exchange --port $port           # where nodes reach this machine; nothing to install
+   $0 exchange $where --port $port --tls-port $tls_port   # where nodes reach this machine; nothing to install
    ktctl exchange ks-apiserver --expose $port:9090,$tls_port:9443 -n $namespace
    telepresence connect -n $namespace && telepresence intercept ks-apiserver --port $port:9090
 
@@ -245,7 +247,7 @@ cat <<TEXT
 
 4. The way back:
 
-   $0 recover                        # also after this machine was switched off meanwhile
+   $0 recover $where   # also after this machine was switched off meanwhile
    ktctl recover ks-apiserver -n $namespace   # the service goes to the cluster's own pods again
    ktctl clean -n $namespace                  # what a killed ktctl left behind
    telepresence leave ks-apiserver; telepresence quit

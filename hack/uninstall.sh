@@ -67,17 +67,38 @@ render config/console "$work/console"
 mv "$work"/console/* "$work/install/"
 
 # The kinds of an object whose CRD is gone are unknown to kubectl.
-for crd in globalroles.iam.kubesphere.io workspaces.tenant.kubesphere.io serviceaccounts.kubesphere.io; do
-  if ! "${KUBECTL[@]}" get crd "$crd" >/dev/null 2>&1; then
-    { grep -l "^apiVersion: ${crd#*.}/" "$work"/install/* || true; } | xargs -r rm -f
-  fi
+known=$("${KUBECTL[@]}" get crds -o name)
+for file in "$work"/crd/*; do
+  name=$(awk '/^  name: /{print $2; exit}' "$file")
+  ! grep -q "/$name\$" <<<"$known" || continue
+  kind=$(awk '/^    kind: /{print $2; exit}' "$file")
+  { grep -l "^apiVersion: ${name#*.}/" "$work"/install/* | xargs -r grep -lx "kind: $kind" || true; } | xargs -r rm -f
 done
 
-if ! "${KUBECTL[@]}" get crd categories.kubesphere.io >/dev/null 2>&1; then # an installation from before there were extensions
-  { grep -l '^apiVersion: kubesphere.io/' "$work"/install/* | xargs -r grep -l '^kind: Category$' || true; } | xargs -r rm -f
+# read_mine ARRAY DIR sets ARRAY to the files that mine DIR prints. A process substitution would hide that the cluster can't be read.
+read_mine() {
+  local -n into=$1
+  local list
+  list=$(mine "$2")
+  into=()
+  [[ -z $list ]] || mapfile -t into <<<"$list"
+}
+
+# Everything is read, and a purge refused, before anything is deleted.
+read_mine found "$work/install"
+read_mine crds "$work/crd"
+if [[ $PURGE == yes ]]; then
+  # Kubernetes deletes what belongs to an owner that is gone. Deleting a CRD deletes the owners without asking.
+  owned_namespaces=$("${KUBECTL[@]}" get namespaces -o go-template='{{range .items}}{{$n := .metadata.name}}{{range .metadata.ownerReferences}}{{$n}} {{.apiVersion}}{{"\n"}}{{end}}{{end}}' |
+    awk '$2 ~ /kubesphere\.io\//{print $1}' | sort -u)
+  if [[ -n $owned_namespaces ]]; then
+    echo "Refusing to purge: these namespaces belong to a workspace and would be deleted with it:" >&2
+    while IFS= read -r name; do echo "  $name" >&2; done <<<"$owned_namespaces"
+    echo "Remove their metadata.ownerReferences first." >&2
+    exit 1
+  fi
 fi
 
-mapfile -t found < <(mine "$work/install")
 first=() last=() shells=()
 for file in "${found[@]}"; do
   case $(title "$file") in
@@ -108,21 +129,11 @@ remove background "${shells[@]}"
 if [[ $PURGE != yes ]]; then
   echo "These stay, since people's data is in them; PURGE=yes takes them away too:"
   for file in "${last[@]}"; do echo "  $(title "$file")"; done
-  mine "$work/crd" | while IFS= read -r file; do echo "  $(title "$file")"; done
+  for file in "${crds[@]}"; do echo "  $(title "$file")"; done
   exit 0
 fi
 
-# Kubernetes deletes what belongs to an owner that is gone. Deleting a CRD deletes the owners without asking.
-owned_namespaces=$("${KUBECTL[@]}" get namespaces -o go-template='{{range .items}}{{$n := .metadata.name}}{{range .metadata.ownerReferences}}{{$n}} {{.apiVersion}}{{"\n"}}{{end}}{{end}}' |
-  awk '$2 ~ /kubesphere\.io\//{print $1}' | sort -u)
-if [[ -n $owned_namespaces ]]; then
-  echo "Refusing to purge: these namespaces belong to a workspace and would be deleted with it:" >&2
-  while IFS= read -r name; do echo "  $name" >&2; done <<<"$owned_namespaces"
-  echo "Remove their metadata.ownerReferences first." >&2
-  exit 1
-fi
 remove orphan "${last[@]}"
-mapfile -t crds < <(mine "$work/crd")
 remove background "${crds[@]}"
 # Their objects wait for finalizers that are the work of ks-controller-manager, which has lost its rights just now. What that would do is done here.
 for file in "${crds[@]}"; do release "$(awk '/^  name: /{print $2; exit}' "$file")"; done
