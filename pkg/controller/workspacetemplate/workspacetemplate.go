@@ -106,18 +106,19 @@ func (r *Reconciler) sync(ctx context.Context, t *tenantv1beta1.WorkspaceTemplat
 		return fmt.Errorf("read workspace %q: %w", t.Name, err)
 	}
 	exists := err == nil
-	here, err := r.placed(ctx, t)
+	here, unknown, err := r.placed(ctx, t, w)
 	if err != nil {
 		// Only an edit of the template can repair this. Until then the Workspace stays as it is.
 		r.Events.Eventf(t, nil, corev1.EventTypeWarning, "PlacementUnreadable", "Place", "%v", err)
 		return r.tell(ctx, t, metav1.ConditionFalse, "PlacementUnreadable", err.Error())
 	}
+	stays := unknown && exists && made(t, w) && w.DeletionTimestamp.IsZero()
 	switch {
 	case here && exists && !made(t, w):
 		return r.tell(ctx, t, metav1.ConditionFalse, "WorkspaceOfAnother",
 			"There is a workspace of this name, which this template did not make: it stays as it is. "+
 				"Who may delete any workspace hands it over by its annotation "+tenantv1beta1.AnnotationTemplateUID+", the uid of this template.")
-	case !here:
+	case !here && !stays:
 		return r.displace(ctx, t, w, exists)
 	case !exists:
 		return r.create(ctx, t)
@@ -129,6 +130,11 @@ func (r *Reconciler) sync(ctx context.Context, t *tenantv1beta1.WorkspaceTemplat
 		if err := r.Client.Patch(ctx, w, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return fmt.Errorf("write workspace %q: %w", w.Name, err)
 		}
+	}
+	if stays {
+		return r.tell(ctx, t, metav1.ConditionFalse, "ClusterUnknown", fmt.Sprintf("The workspace stays in this cluster, although"+
+			" spec.placement.clusterSelector does not select it: the Cluster %q is gone, or was created after the workspace, perhaps without"+
+			" its former labels. Label it, or name the clusters in spec.placement.clusters.", r.Host))
 	}
 	return r.tell(ctx, t, metav1.ConditionTrue, "Placed", "The workspace is in this cluster.")
 }
@@ -169,21 +175,26 @@ func (r *Reconciler) displace(ctx context.Context, t *tenantv1beta1.WorkspaceTem
 		" namespaces here. The workspace's roles and its manager's rights are here all the same.", r.Host))
 }
 
-// placed reports whether the template's placement includes this cluster. A cluster without an object has no labels.
-func (r *Reconciler) placed(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate) (bool, error) {
+// placed reports whether the template's placement includes this cluster. A cluster without an object has no labels. unknown says that a
+// selector does not match, and that this decides nothing about the Workspace w: with the definition of Clusters the Cluster is deleted, and
+// the one that is created when the definition is back does not have the labels by which w was placed.
+func (r *Reconciler) placed(ctx context.Context, t *tenantv1beta1.WorkspaceTemplate, w *tenantv1beta1.Workspace) (here, unknown bool,
+	err error) {
 	p := t.Spec.Placement
 	if len(p.Clusters) > 0 {
-		return slices.ContainsFunc(p.Clusters, func(c tenantv1beta1.PlacementCluster) bool { return c.Name == r.Host }), nil
+		return slices.ContainsFunc(p.Clusters, func(c tenantv1beta1.PlacementCluster) bool { return c.Name == r.Host }), false, nil
 	}
 	selector, err := metav1.LabelSelectorAsSelector(p.ClusterSelector)
 	if err != nil {
-		return false, fmt.Errorf("read spec.placement.clusterSelector: %w", err)
+		return false, false, fmt.Errorf("read spec.placement.clusterSelector: %w", err)
 	}
 	c := &clusterv1alpha1.Cluster{}
-	if err := r.Client.Get(ctx, types.NamespacedName{Name: r.Host}, c); client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("read cluster %q: %w", r.Host, err)
+	err = r.Client.Get(ctx, types.NamespacedName{Name: r.Host}, c)
+	if client.IgnoreNotFound(err) != nil {
+		return false, false, fmt.Errorf("read cluster %q: %w", r.Host, err)
 	}
-	return selector.Matches(labels.Set(c.Labels)), nil
+	here = selector.Matches(labels.Set(c.Labels))
+	return here, !here && p.ClusterSelector != nil && (err != nil || w.CreationTimestamp.Before(&c.CreationTimestamp)), nil
 }
 
 // finalize deletes the Workspace that the template made, and then removes the template's finalizer. The Workspace is read without the

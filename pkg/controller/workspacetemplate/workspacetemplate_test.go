@@ -378,6 +378,77 @@ func TestU50ADeletedDefinitionTakesNoWorkspace(t *testing.T) {
 	}
 }
 
+// U50: with the definition of Clusters this cluster's is deleted, and comes back without its labels. The workspaces that these have placed
+// stay until an administrator places them elsewhere, and their template decides about them meanwhile.
+func TestU50AClusterThatIsGoneTakesNoWorkspace(t *testing.T) {
+	day := func(n int) metav1.Time { return metav1.NewTime(time.Date(2026, 11, n, 12, 0, 0, 0, time.UTC)) }
+	one := map[string]string{"region": "one"}
+	started := func(t *testing.T) *fixture {
+		tpl, first := selecting("demo", &metav1.LabelSelector{MatchLabels: one}), cluster("host", one)
+		first.CreationTimestamp = day(1)
+		f := newFixture(t, tpl, first, &tenantv1beta1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "demo", CreationTimestamp: day(2),
+			Annotations: map[string]string{tenantv1beta1.AnnotationTemplateUID: string(tpl.UID)}}})
+		f.run("demo")
+		if f.reason("demo") != "Placed" {
+			t.Fatalf("the template says %s", f.reason("demo"))
+		}
+		return f
+	}
+	again := func(labels map[string]string) *clusterv1alpha1.Cluster {
+		c := cluster("host", labels)
+		c.CreationTimestamp = day(3)
+		return c
+	}
+	f := started(t)
+	stays := func(reason string) {
+		t.Helper()
+		f.run("demo")
+		if w := f.workspace("demo"); w == nil || w.Annotations[tenantv1beta1.AnnotationDeletionPropagation] != "" || f.reason("demo") != reason {
+			t.Fatalf("the workspace is %+v, its template says %s, want %s", w, f.reason("demo"), reason)
+		}
+	}
+	f.Delete(cluster("host", nil))
+	stays("ClusterUnknown")
+	f.Create(again(nil))
+	stays("ClusterUnknown")
+	f.Patch(template("demo", ""), `{"spec":{"template":{"spec":{"manager":"bob"}}}}`)
+	stays("ClusterUnknown")
+	if w := f.workspace("demo"); w.Spec.Manager != "bob" {
+		t.Errorf("its manager is %q", w.Spec.Manager)
+	}
+	if n := f.Written(func() { f.run("demo") }); n != 0 {
+		t.Errorf("a second time wrote %d times", n)
+	}
+	f.Patch(cluster("host", nil), `{"metadata":{"labels":{"region":"one"}}}`)
+	stays("Placed")
+
+	for claim, end := range map[string]func(f *fixture){
+		"TheSameClusterIsLabelledOtherwise": func(f *fixture) { f.Patch(cluster("host", nil), `{"metadata":{"labels":null}}`) },
+		"AnotherClusterIsNamed": func(f *fixture) {
+			f.Delete(cluster("host", nil))
+			f.Patch(template("demo", ""), `{"spec":{"placement":{"clusters":[{"name":"x"}]}}}`)
+		},
+		"NoClusterIsSelectedAnyMore": func(f *fixture) {
+			f.Delete(cluster("host", nil))
+			f.Patch(template("demo", ""), `{"spec":{"placement":{"clusterSelector":null}}}`)
+		},
+		"TheWorkspaceIsDeleted": func(f *fixture) {
+			f.Delete(cluster("host", nil))
+			f.Create(again(nil))
+			f.Delete(f.workspace("demo"))
+		},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			f := started(t)
+			end(f)
+			f.run("demo")
+			if f.workspace("demo") != nil || f.reason("demo") != "NotPlacedHere" {
+				t.Errorf("the workspace stays, and its template says %s", f.reason("demo"))
+			}
+		})
+	}
+}
+
 func TestTheLabelsOfTheClusterTouchTheTemplatesThatSelect(t *testing.T) {
 	f := newFixture(t, template("named", "", "host"), selecting("all", &metav1.LabelSelector{}), template("nowhere", ""))
 	if got := f.r.selecting(context.Background(), cluster("host", nil)); len(got) != 1 || got[0].Name != "all" {
