@@ -72,9 +72,10 @@ func (h *Handler) create(r *http.Request, u user.Info) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	reserved := h.answers.Reserve()
+	reserved := h.answers.Reserve(r.Context())
 	written := recorder{reserved: &reserved}
-	p.Native("").Respond(&written, &http.Request{Method: http.MethodGet, URL: r.URL, Header: http.Header{}})
+	inner := &http.Request{Method: http.MethodGet, URL: r.URL, Header: http.Header{}}
+	p.Native("").Respond(&written, inner.WithContext(web.WithoutConnection(r.Context())))
 	if written.err != nil || written.code >= http.StatusBadRequest {
 		reserved.Release()
 		return &written, written.err
@@ -165,7 +166,17 @@ type created struct {
 // Respond implements web.Responder.
 func (c created) Respond(w http.ResponseWriter, r *http.Request) {
 	defer c.reserved.Release()
-	web.WriteJSON(w, r, http.StatusCreated, c.v)
+	text, err := json.Marshal(c.v)
+	if err != nil {
+		web.WriteError(w, r, err)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	w.WriteHeader(http.StatusCreated)
+	httpcache.Write(w, r, text)
 }
 
 // recorder is an answer in memory, whose bytes are counted as they come.

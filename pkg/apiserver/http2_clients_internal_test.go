@@ -7,13 +7,17 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"golang.org/x/net/http2"
 
 	"kapis.dev/ks-apiserver/pkg/apiserver/drain"
+	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
 	"kapis.dev/ks-apiserver/pkg/stream"
+	"kapis.dev/ks-apiserver/pkg/web"
 )
 
 // F7: a client of HTTP/2 that opens its windows, and then reads nothing of its connection, is cut off too: nothing could tell it that an
@@ -68,6 +72,65 @@ func TestASilentHTTP2ClientIsCutOff(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// F7: an answer that a client of HTTP/2 takes nothing of ends with its stream, however short it is: neither its handler nor a stop waits for it.
+func TestAShortAnswerThatAnHTTP2ClientDoesNotTakeEnds(t *testing.T) {
+	server := httptest.NewTLSServer(nil) // for its certificate
+	config := &tls.Config{Certificates: server.TLS.Certificates, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}
+	server.Close()
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		ln := &pipeListener{make(chan net.Conn, 1), make(chan struct{})}
+		ln.conns <- far
+		ctx, stop := context.WithCancel(t.Context())
+		var returned atomic.Int32
+		answers := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer returned.Add(1)
+			if r.Method == http.MethodPost {
+				web.WriteJSON(w, r, http.StatusOK, "short")
+				return
+			}
+			httpcache.Write(w, r, make([]byte, 10<<10))
+		})
+		ended := make(chan error, 1)
+		go func() { ended <- serve(ctx, answers, []net.Listener{tls.NewListener(ln, config)}, drain.New(), 0) }()
+		client := tls.Client(near, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // in memory
+		if _, err := io.WriteString(client, http2.ClientPreface); err != nil {
+			t.Fatal(err)
+		}
+		frames := http2.NewFramer(client, client)
+		go func() {
+			_ = frames.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+			for stream, method := range map[uint32]byte{1: 0x82, 3: 0x83} { // GET and POST; the rest as above
+				_ = frames.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, EndStream: true, EndHeaders: true,
+					BlockFragment: []byte{method, 0x87, 0x84, 0x01, 0x01, 'x'}})
+			}
+		}()
+		began, reset := time.Now(), 0
+		for reset < 2 {
+			frame, err := frames.ReadFrame()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if frame.Header().Type == http2.FrameRSTStream {
+				reset++
+			}
+		}
+		if d := time.Since(began); d > time.Minute {
+			t.Errorf("an answer lasts %v", d)
+		}
+		synctest.Wait()
+		if n := returned.Load(); n != 2 {
+			t.Errorf("%d handlers of 2 have returned", n)
+		}
+		go func() { _, _ = io.Copy(io.Discard, client) }()
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		_ = near.Close()
 	})
 }
 

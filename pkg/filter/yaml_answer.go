@@ -65,7 +65,7 @@ func YAML(next http.Handler) http.Handler {
 			next.ServeHTTP(answer, inJSON)
 			return answer.text()
 		}()
-		sent := sending.Reserve()
+		sent := sending.Reserve(r.Context())
 		defer sent.Release()
 		if err == nil {
 			err = sent.Add(int64(len(text)))
@@ -78,7 +78,7 @@ func YAML(next http.Handler) http.Handler {
 		answer.header.Set("Content-Length", strconv.Itoa(len(text)))
 		w.WriteHeader(answer.code)
 		if r.Method != http.MethodHead {
-			httpcache.Write(w, text)
+			httpcache.Write(w, r, text)
 		}
 	})
 }

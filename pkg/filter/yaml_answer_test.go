@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apiserver/pkg/authentication/user"
+
 	"kapis.dev/ks-apiserver/pkg/filter"
+	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -129,22 +132,29 @@ func TestAClientThatReadsNothingKeepsNobodyFromYAML(t *testing.T) {
 		w.Header().Set("Content-Type", "text/plain") // what is no JSON is sent as it is
 		_, _ = w.Write(text)
 	}), filter.Info, filter.YAML)
-	ask := func(w http.ResponseWriter, name string) {
+	ask := func(w http.ResponseWriter, who, name string) {
 		r := httptest.NewRequest(http.MethodGet, "/kapis/x/v1/pods/"+name, nil)
+		r = r.WithContext(request.WithUser(r.Context(), &user.DefaultInfo{Name: who}))
 		r.Header.Set("Accept", "application/yaml")
 		h.ServeHTTP(w, r)
 	}
 	goOn, all := make(chan struct{}), sync.WaitGroup{}
 	var clients []*stalled
-	for range 32 { // 128 MiB
+	for i := range 32 { // 128 MiB, of which one user has at most half
 		s := &stalled{ResponseRecorder: httptest.NewRecorder(), began: make(chan struct{}), goOn: goOn}
 		clients = append(clients, s)
-		all.Go(func() { ask(s, "long") })
+		all.Go(func() { ask(s, []string{"ann", "bob"}[i/16], "long") })
 		<-s.began
+		if i == 15 {
+			w := httptest.NewRecorder()
+			if ask(w, "ann", "long"); w.Code != http.StatusTooManyRequests {
+				t.Errorf("one user takes the room of the others: got %d", w.Code)
+			}
+		}
 	}
 	for name, want := range map[string]int{"short": http.StatusOK, "long": http.StatusTooManyRequests} {
 		w := httptest.NewRecorder()
-		if ask(w, name); w.Code != want {
+		if ask(w, "eve", name); w.Code != want {
 			t.Errorf("%s: got %d %.200s", name, w.Code, w.Body)
 		}
 	}

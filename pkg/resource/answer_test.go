@@ -3,6 +3,7 @@ package resource
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,12 +19,15 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
 	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/storetest"
 	"kapis.dev/ks-apiserver/pkg/web"
+
+	"k8s.io/apiserver/pkg/authentication/user"
 )
 
 // padded returns n pods of about size bytes, of text that hardly compresses.
@@ -354,7 +358,7 @@ func TestBytesInFlightAreBounded(t *testing.T) {
 		t.Errorf("all of everything: %d", code)
 	}
 	idle := room(w.pages.Responses())
-	others := w.pages.Responses().Reserve()
+	others := w.pages.Responses().Reserve(as(t, "ann"))
 	if err := others.Add(5 << 20); err != nil {
 		t.Fatal(err)
 	}
@@ -365,10 +369,10 @@ func TestBytesInFlightAreBounded(t *testing.T) {
 			}
 		}
 	}
-	more := w.pages.Responses().Reserve()
+	more := w.pages.Responses().Reserve(as(t, "bob"))
 	for n := 0; n < 4 && more.Add(1<<20) == nil; n++ { //nolint:revive // until it is full
 	}
-	last := w.pages.Responses().Reserve()
+	last := w.pages.Responses().Reserve(as(t, "bob"))
 	for last.Add(512<<10) == nil { //nolint:revive // until it is full
 	}
 	for raw, want := range map[string]int{medium: 429, small: 200} {
@@ -390,10 +394,15 @@ func TestAnAnswerThatMayBePasses(t *testing.T) {
 	}
 }
 
+// as returns the context of a user's request.
+func as(t testing.TB, name string) context.Context {
+	return request.WithUser(t.Context(), &user.DefaultInfo{Name: name})
+}
+
 // room returns how many answers of 64 KiB, the smallest that count, may still begin to be written.
 func room(s *httpcache.Responses) (n int) {
 	for ; ; n++ {
-		f := s.Reserve()
+		f := s.Reserve(context.Background())
 		if f.Add(64<<10) != nil {
 			return n
 		}

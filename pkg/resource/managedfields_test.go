@@ -5,9 +5,11 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/redaction"
+	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -69,4 +71,69 @@ func TestCompleteShowsWhatTheCacheLeavesOutAndNothingThatIsHidden(t *testing.T) 
 	if _, err := w.Complete(t.Context(), p, plan.Scope{}, readerFunc(func(string) ([]byte, error) { return nil, refused })); !apierrors.IsForbidden(err) {
 		t.Errorf("who may not read: %v", err)
 	}
+}
+
+// U8: objects that are read live count before all of a page have been read, and are read a few at once, of one user and in all.
+func TestObjectsThatAreReadLiveAreBounded(t *testing.T) {
+	w := newWorld(t, map[string][]string{podsPath: manyPods(100)}, Options{MaxBytes: 8 << 20, MaxInFlight: 64 << 20})
+	p := w.page(t, w.resolve(t, "", "pods"), "limit=100")
+	idle := room(w.pages.Responses())
+	large, reads := []byte(`{"kind":"Pod","data":"`+strings.Repeat("x", 2<<20)+`"}`), atomic.Int64{}
+	_, err := w.Complete(as(t, "ann"), p, plan.Scope{}, readerFunc(func(string) ([]byte, error) {
+		reads.Add(1)
+		return large, nil
+	}))
+	if code(err) != http.StatusRequestEntityTooLarge || reads.Load() > 20 || room(w.pages.Responses()) != idle {
+		t.Errorf("%d objects of 2 MiB are read of a page of at most 8: %v, room for %d answers, not %d", reads.Load(), err,
+			room(w.pages.Responses()), idle)
+	}
+
+	begun, goOn, ended := make(chan string), make(chan struct{}), make(chan error)
+	var ofAnn, most atomic.Int64
+	slow := contextReader(func(ctx context.Context) {
+		who := request.UserFrom(ctx).GetName()
+		if who == "ann" {
+			most.Store(max(most.Load(), ofAnn.Add(1)))
+			defer ofAnn.Add(-1)
+		}
+		begun <- who
+		<-goOn
+	})
+	complete := func(who string) {
+		go func() {
+			_, err := w.Complete(as(t, who), p, plan.Scope{}, slow)
+			ended <- err
+		}()
+	}
+	for range 3 {
+		complete("ann")
+	}
+	for range 8 {
+		<-begun
+	}
+	complete("bob")
+	if who := <-begun; who != "bob" {
+		t.Errorf("%s reads more than 8 at once", who)
+	}
+	close(goOn)
+	for n := 0; n < 4; {
+		select {
+		case <-begun:
+		case err := <-ended:
+			if n++; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if most.Load() > 8 {
+		t.Errorf("%d objects are read at once for one user", most.Load())
+	}
+}
+
+// contextReader is told of each read, and answers with an empty object.
+type contextReader func(ctx context.Context)
+
+func (f contextReader) Get(ctx context.Context, _ string) (redaction.Raw, error) {
+	f(ctx)
+	return redaction.Received("{}"), nil
 }

@@ -1,9 +1,11 @@
 package resource
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 
+	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store/index"
@@ -73,18 +75,37 @@ func (s *Service) execute(snap *index.Snapshot, b *plan.Builder) (m plan.Matches
 	return m, f.facets, snap, nil
 }
 
+// errSearch says that nothing less than a search answers.
+var errSearch = errors.New("a search is needed")
+
+// update returns the result on snap, or on a newer one. Searches run in a bounded number at once, since each has the rows and the counts of
+// all that matches; and one waits for others without the turn, so that it keeps nobody else from the same result.
 func (r *result) update(s *Service, snap *index.Snapshot, b *plan.Builder) (*foundRows, *index.Snapshot, error) {
-	f := r.now.Load()
-	if f.is(snap) {
+	if f := r.now.Load(); f.is(snap) {
 		return f, snap, nil
 	}
+	f, at, err := r.next(s, snap, b, false)
+	if !errors.Is(err, errSearch) {
+		return f, at, err
+	}
+	leave, err := s.searches.Wait(b.Ctx, httpcache.Owner(b.Ctx))
+	if err != nil {
+		return nil, nil, b.Ctx.Err()
+	}
+	defer leave()
+	return r.next(s, snap, b, true)
+}
+
+// next is update in the request's turn. Without search, the error is errSearch where the changes since the last result do not suffice.
+func (r *result) next(s *Service, snap *index.Snapshot, b *plan.Builder, search bool) (*foundRows, *index.Snapshot, error) {
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
 	case <-b.Ctx.Done():
 		return nil, nil, b.Ctx.Err()
 	}
-	if f = r.now.Load(); f.passed(snap) {
+	f := r.now.Load()
+	if f.passed(snap) {
 		var err error
 		if snap, err = s.snapshotFor(b); err != nil {
 			return nil, nil, err
@@ -95,7 +116,7 @@ func (r *result) update(s *Service, snap *index.Snapshot, b *plan.Builder) (*fou
 	}
 	w := r.work
 	r.work = nil // until all is done: a half-done set can't be continued
-	w, err := refresh(b, w, f, snap)
+	w, err := refresh(b, w, f, snap, search)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -115,13 +136,16 @@ func (r *result) update(s *Service, snap *index.Snapshot, b *plan.Builder) (*fou
 }
 
 // refresh brings w, which is of the position of f, up to snap, or starts over where that costs less or the changes since are
-// no longer known.
-func refresh(b *plan.Builder, w *workingSet, f *foundRows, snap *index.Snapshot) (*workingSet, error) {
+// no longer known: the error is errSearch where it may not.
+func refresh(b *plan.Builder, w *workingSet, f *foundRows, snap *index.Snapshot, search bool) (*workingSet, error) {
 	if w != nil && f != nil && b.Worthwhile(snap.Position()-f.position, snap) {
 		ok, err := applyChanges(b, w, f.position, snap)
 		if ok || err != nil {
 			return w, err
 		}
+	}
+	if !search {
+		return nil, errSearch
 	}
 	return searchAll(b, snap)
 }

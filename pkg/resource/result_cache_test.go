@@ -15,10 +15,14 @@ import (
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/inflight"
 	"kapis.dev/ks-apiserver/pkg/query"
+	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store/index"
+
+	"k8s.io/apiserver/pkg/authentication/user"
 )
 
 // builder returns the plan of a query, with one more condition, which counts its calls.
@@ -215,6 +219,72 @@ func TestResultsNeverGoBack(t *testing.T) {
 		if err != nil || m.Len() != 2 || at.Position() < snap.Position() {
 			t.Errorf("%d of position %d, %v", m.Len(), at.Position(), err)
 		}
+	}
+}
+
+// U8: searches run in a bounded number at once, so that the memory that they take together has a bound; one user's leave room for others'.
+func TestSearchesAtOnceAreBounded(t *testing.T) {
+	w := newWorld(t, map[string][]string{podsPath: manyPods(1)}, Options{})
+	const ofAll, ofOne, n = 4, 2, 50
+	w.searches = inflight.New[string](ofAll, ofOne)
+	var asked, running, most atomic.Int64
+	begun, goOn, ended := make(chan string), make(chan struct{}), make(chan error)
+	search := func(ctx context.Context, who, key string) {
+		b := w.builder(request.WithUser(ctx, &user.DefaultInfo{Name: who}), t, plan.Scope{}, "name=p&sortBy=.metadata.labels."+key, &asked)
+		snap, err := w.snapshotFor(b)
+		if err != nil {
+			t.Error(err)
+		}
+		b.Check(func(*index.Record) bool {
+			most.Store(max(most.Load(), running.Add(1)))
+			begun <- who + " " + key
+			if who == "ann" {
+				<-goOn
+			}
+			running.Add(-1)
+			return true
+		})
+		go func() {
+			_, _, _, err := w.execute(snap, b)
+			ended <- err
+		}()
+	}
+	for i := range n {
+		search(t.Context(), "ann", fmt.Sprintf("l%d", i))
+	}
+	runs := map[string]bool{}
+	for range ofOne {
+		runs[<-begun] = true
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	search(ctx, "ann", "given-up")
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("a search that is given up while it waits: %v", err)
+	}
+	waiting := 0
+	for runs[fmt.Sprintf("ann l%d", waiting)] {
+		waiting++
+	}
+	search(t.Context(), "bob", fmt.Sprintf("l%d", waiting)) // which a search of ann's that waits keeps from nobody
+	if got := <-begun; !strings.HasPrefix(got, "bob ") {
+		t.Errorf("%s runs, and has as many as one may have", got)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	close(goOn)
+	for i := 0; i < n; {
+		select {
+		case <-begun:
+		case err := <-ended:
+			if i++; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if most.Load() > ofOne+1 {
+		t.Errorf("%d searches run at once", most.Load())
 	}
 }
 

@@ -3,7 +3,9 @@ package resource
 import (
 	"context"
 	"net/http"
+	"runtime"
 
+	"kapis.dev/ks-apiserver/pkg/inflight"
 	"kapis.dev/ks-apiserver/pkg/redaction"
 
 	"kapis.dev/ks-apiserver/pkg/query"
@@ -37,7 +39,8 @@ type Options struct {
 	MaxItems int
 	MaxBytes int64
 	// MaxInFlight is how many bytes all answers that are being written have together (DefaultMaxInFlight); a further one is
-	// refused with 429. Answers below 64 KiB are always accepted, and those above 4 MiB leave a quarter to the others.
+	// refused with 429. One owner of requests has at most half of them, or one answer of MaxBytes. Answers below 64 KiB are
+	// always accepted, and those above 4 MiB leave a quarter to the others.
 	MaxInFlight int64
 	// ServedOnly restricts the routes that serve any kind: of custom resources, they serve only those whose definition has
 	// the label (false).
@@ -70,14 +73,17 @@ type Service struct {
 	options Options
 	results *lru.Cache[*result]
 	pages   *page.Cache
+	// searches bounds those that run at once, of one owner to half: more would take no less time, but more memory.
+	searches *inflight.Limit[string]
 }
 
 // New returns a service on s, which must have been made with Schemas.
 func New(s *store.Store, o Options) *Service {
 	o = o.withDefaults()
+	processors := runtime.GOMAXPROCS(0)
 	out := &Service{
 		store: s, options: o, planner: plan.New(s, kind.All()), results: lru.New[*result](resultBounds),
-		pages: page.NewCache(o.MaxInFlight, o.MaxBytes),
+		pages: page.NewCache(o.MaxInFlight, o.MaxBytes), searches: inflight.New[string](2*processors, processors),
 	}
 	out.Tables = table.NewPrinters(s, out.planner)
 	out.Streams = watch.NewStreams(out.planner, out.pages.Responses(), out.Tables, out.List)
@@ -339,7 +345,7 @@ func (s *Service) cachedOrNew(snap *index.Snapshot, b *plan.Builder) (*page.Page
 
 // Complete returns a page with its objects as kube-apiserver has them: with what the cache leaves out, such as
 // managedFields, for a caller who may get each of them. Fields that no answer shows are left out here, too. An object that
-// has been deleted stays as it was; any other failure is the error.
+// has been deleted stays as it was; any other failure is the error, and so is a page that no answer may have.
 func (s *Service) Complete(ctx context.Context, p *page.Page, scope plan.Scope, from Reader) (*page.Page, error) {
 	return p.Complete(ctx, s.planner.Cuts(p.Kind, scope), from)
 }

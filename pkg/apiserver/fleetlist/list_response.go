@@ -30,7 +30,7 @@ func (s sent) Respond(w http.ResponseWriter, r *http.Request) {
 
 // send sends an answer, where the bytes of all those on their way leave room for it.
 func send(by *httpcache.Responses, w http.ResponseWriter, r *http.Request, c *httpcache.Content) {
-	f := by.Reserve()
+	f := by.Reserve(r.Context())
 	defer f.Release()
 	if err := f.Add(c.Length()); err != nil {
 		for _, of := range [...]string{"Etag", merge.HeaderMissing} {

@@ -16,27 +16,29 @@ type deadlineWriter struct {
 	control     *http.ResponseController
 	timeout     time.Duration // for one write
 	deadlineSet time.Time     // when the deadline was set
+	ofStream    bool          // the deadline is that of a stream of HTTP/2, and ends with it
 }
 
 // maxWrite is how much is written at once without a copy: large writes need fewer system calls, and wake up the reader less
 // often. A page of a hundred large objects is one write.
 const maxWrite = 1 << 20
 
-// newDeadlineWriter returns a writer for an answer of so many bytes, 0 where that is not known.
-func newDeadlineWriter(w http.ResponseWriter, bytes int64) io.Writer {
-	if bytes > 0 && bytes < smallAnswer {
+// newDeadlineWriter returns a writer for an answer to r of so many bytes, 0 where that is not known.
+func newDeadlineWriter(w http.ResponseWriter, r *http.Request, bytes int64) io.Writer {
+	ofStream := r.ProtoMajor >= 2
+	if bytes > 0 && bytes < smallAnswer && !ofStream {
 		return w
 	}
 	timeout := writeTimeout
 	if bytes > maxWrite/2 {
 		timeout *= 2
 	}
-	return &deadlineWriter{w: w, control: http.NewResponseController(w), timeout: timeout}
+	return &deadlineWriter{w: w, control: http.NewResponseController(w), timeout: timeout, ofStream: ofStream}
 }
 
 // Write writes a text to a client that has a bounded time to receive each part of it. Errors of the client's connection are ignored.
-func Write(w http.ResponseWriter, text []byte) {
-	out := newDeadlineWriter(w, int64(len(text)))
+func Write(w http.ResponseWriter, r *http.Request, text []byte) {
+	out := newDeadlineWriter(w, r, int64(len(text)))
 	defer clearDeadline(out)
 	_, _ = out.Write(text) // there is no one to report it to
 }
@@ -63,9 +65,10 @@ func (p *deadlineWriter) extendDeadline() {
 	}
 }
 
-// clearDeadline removes the deadline: the connection is used again.
+// clearDeadline removes the deadline: the connection is used again. That of a stream stays, since net/http sends the end of the answer
+// only after its handler has returned.
 func clearDeadline(w io.Writer) {
-	if p, ok := w.(*deadlineWriter); ok && !p.deadlineSet.IsZero() {
+	if p, ok := w.(*deadlineWriter); ok && !p.ofStream && !p.deadlineSet.IsZero() {
 		_ = p.control.SetWriteDeadline(time.Time{})
 	}
 }

@@ -1,34 +1,74 @@
 package httpcache
 
 import (
+	"context"
 	"net/http"
-	"sync/atomic"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"kapis.dev/ks-apiserver/pkg/inflight"
+	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
-// smallAnswer is the longest answer that is always accepted and needs no deadline: the buffers of a connection hold it.
+// smallAnswer is the longest answer that is always accepted, and that needs no deadline where the buffers of its connection hold it: not
+// by HTTP/2, whose clients decide how much of a stream they take.
 const smallAnswer = 64 << 10
 
 // largeAnswer is the longest answer that may use the last quarter of the bytes in flight, which is left to smaller ones.
 const largeAnswer = 4 << 20
 
-// inFlight bounds the bytes of answers that are being written (U8).
+// Owner returns the owner that what is done for the request of ctx counts for, empty for a request without a user.
+func Owner(ctx context.Context) string { return inflight.OwnerOf(userOf(ctx)) }
+
+func userOf(ctx context.Context) string {
+	if u := request.UserFrom(ctx); u != nil {
+		return u.GetName()
+	}
+	return ""
+}
+
+// inFlight bounds the bytes of answers that are being written (U8), in all and of one owner.
 type inFlight struct {
 	max, maxOne int64
-	bytes       atomic.Int64
+
+	mu    sync.Mutex
+	bytes int64
+	of    map[string]int64
+}
+
+// take counts n more bytes of an owner where that makes no more than most in all, and reports whether it did. An owner has at most half
+// of all, or one longest answer: clients that read slowly keep nobody else from theirs.
+func (l *inFlight) take(owner string, n, most int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.bytes+n > most || l.of[owner]+n > max(l.max/2, l.maxOne) {
+		return false
+	}
+	l.bytes += n
+	l.of[owner] += n
+	return true
+}
+
+func (l *inFlight) release(owner string, n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bytes -= n
+	if l.of[owner] -= n; l.of[owner] == 0 {
+		delete(l.of, owner)
+	}
 }
 
 // Reservation is the share of one answer.
 type Reservation struct {
 	limit *inFlight
+	user  string // whose owner it counts for once it is no longer small
 	bytes int64
 }
 
 // Add counts more bytes of an answer. The error is a 413 where the answer is too long, and a 429 where too many bytes are
-// being written to others.
+// being written, to others or to the same owner.
 func (f *Reservation) Add(n int64) error {
 	before := f.bytes
 	total := before + n
@@ -46,9 +86,8 @@ func (f *Reservation) Add(n int64) error {
 	if total > largeAnswer {
 		most -= most / 4
 	}
-	if f.limit.bytes.Add(n) > most {
-		f.limit.bytes.Add(-n)
-		return apierrors.NewTooManyRequests("long answers to others are under way: ask again, or for pages with limit and page", 1)
+	if !f.limit.take(inflight.OwnerOf(f.user), n, most) {
+		return apierrors.NewTooManyRequests("other long answers are under way: ask again, or for pages with limit and page", 1)
 	}
 	f.bytes = total
 	return nil
@@ -57,7 +96,7 @@ func (f *Reservation) Add(n int64) error {
 // Release returns all bytes.
 func (f *Reservation) Release() {
 	if f.bytes >= smallAnswer {
-		f.limit.bytes.Add(-f.bytes)
+		f.limit.release(inflight.OwnerOf(f.user), f.bytes)
 	}
 	f.bytes = 0
 }

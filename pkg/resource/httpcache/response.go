@@ -1,6 +1,7 @@
 package httpcache
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -90,13 +91,17 @@ type Responses struct {
 	Compressors *compressorPool
 }
 
-// NewResponses returns Responses for answers of at most maxOne bytes each and max bytes together.
+// NewResponses returns Responses for answers of at most maxOne bytes each and max bytes together, of which one owner has at most half, or
+// one answer.
 func NewResponses(max, maxOne int64) *Responses {
-	return &Responses{inFlight: inFlight{max: max, maxOne: maxOne}, Compressors: newCompressorPool(2 * runtime.GOMAXPROCS(0))}
+	return &Responses{inFlight: inFlight{max: max, maxOne: maxOne, of: map[string]int64{}},
+		Compressors: newCompressorPool(2 * runtime.GOMAXPROCS(0))}
 }
 
-// Reserve returns an empty reservation for one answer.
-func (s *Responses) Reserve() Reservation { return Reservation{limit: &s.inFlight} }
+// Reserve returns an empty reservation for one answer, to the request of ctx.
+func (s *Responses) Reserve(ctx context.Context) Reservation {
+	return Reservation{limit: &s.inFlight, user: userOf(ctx)}
+}
 
 // Content is the bytes of an answer: some before its items, the items, some after. The items are there, or are written from
 // where they are.
@@ -153,7 +158,7 @@ func (s *Responses) Send(w http.ResponseWriter, r *http.Request, c *Content) {
 		defer s.Compressors.Put(c.compressor)
 		w.WriteHeader(http.StatusOK)
 		if r.Method != http.MethodHead {
-			c.sendCompressed(w)
+			c.sendCompressed(w, r)
 		}
 		return
 	}
@@ -164,7 +169,7 @@ func (s *Responses) Send(w http.ResponseWriter, r *http.Request, c *Content) {
 		return
 	}
 	defer web.Coalesce(r.Context(), length)()
-	out := newDeadlineWriter(w, length)
+	out := newDeadlineWriter(w, r, length)
 	defer clearDeadline(out)
 	if c.Items != nil && (!c.gzip || length > ChunkSize) { // long: it is not copied
 		for _, part := range [...][]byte{c.Before, c.Items, c.after} {
@@ -186,8 +191,8 @@ func (s *Responses) Send(w http.ResponseWriter, r *http.Request, c *Content) {
 }
 
 // sendCompressed compresses the content while writing it. Its length is not known in advance.
-func (c *Content) sendCompressed(w http.ResponseWriter) {
-	out := newDeadlineWriter(w, 0)
+func (c *Content) sendCompressed(w http.ResponseWriter, r *http.Request) {
+	out := newDeadlineWriter(w, r, 0)
 	defer clearDeadline(out)
 	if _, err := out.Write(appendStored([]byte(gzipHeader), c.Before)); err != nil {
 		return

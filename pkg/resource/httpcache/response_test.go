@@ -1,14 +1,17 @@
 package httpcache
 
 import (
+	"context"
 	"errors"
 	"testing"
 
 	"kapis.dev/ks-apiserver/pkg/redaction"
+	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 )
 
 func TestTagsDifferWhereAnyPartDoes(t *testing.T) {
@@ -74,23 +77,65 @@ func TestAReservationCountsWhatItIs(t *testing.T) {
 		return 0
 	}
 	all := NewResponses(1<<20, 900<<10)
-	f := all.Reserve()
+	f := all.Reserve(t.Context())
 	for _, step := range []struct {
 		n, now int64
 		code   int32
 	}{{40 << 10, 0, 0}, {30 << 10, 70 << 10, 0}, {830 << 10, 900 << 10, 0}, {1, 900 << 10, 413}} {
-		if err := f.Add(step.n); code(err) != step.code || all.inFlight.bytes.Load() != step.now {
-			t.Errorf("%d more: %v, %d in flight", step.n, err, all.inFlight.bytes.Load())
+		if err := f.Add(step.n); code(err) != step.code || all.inFlight.bytes != step.now {
+			t.Errorf("%d more: %v, %d in flight", step.n, err, all.inFlight.bytes)
 		}
 	}
-	g := all.Reserve()
-	if err := g.Add(200 << 10); code(err) != 429 || all.inFlight.bytes.Load() != 900<<10 {
-		t.Errorf("%v, %d in flight", err, all.inFlight.bytes.Load())
+	g := all.Reserve(t.Context())
+	if err := g.Add(200 << 10); code(err) != 429 || all.inFlight.bytes != 900<<10 {
+		t.Errorf("%v, %d in flight", err, all.inFlight.bytes)
 	}
 	g.Release()
 	f.Release()
 	f.Release()
-	if n := all.inFlight.bytes.Load(); n != 0 {
+	if n := all.inFlight.bytes; n != 0 {
 		t.Errorf("%d left over", n)
+	}
+}
+
+// U8: the long answers of one owner leave half of the bytes to others, whatever they are.
+func TestTheAnswersOfOneOwnerLeaveRoomForOthers(t *testing.T) {
+	all := NewResponses(64<<20, 16<<20)
+	as := func(name string) context.Context { return request.WithUser(t.Context(), &user.DefaultInfo{Name: name}) }
+	var of []*Reservation
+	fill := func(name string, n int64) (held int64) {
+		for {
+			f := all.Reserve(as(name))
+			if f.Add(n) != nil {
+				return held
+			}
+			of, held = append(of, &f), held+n
+		}
+	}
+	const accounts = "system:serviceaccount:shop:"
+	if held := fill("ann", 4<<20) + fill("ann", 64<<10); held != 32<<20 {
+		t.Errorf("one owner has %d bytes", held)
+	}
+	if held := fill(accounts+"one", 100<<10) + fill(accounts+"two", 100<<10); held == 0 || held > 32<<20 {
+		t.Errorf("the service accounts of a namespace have %d bytes", held)
+	}
+	for _, f := range of {
+		f.Release()
+		f.Release()
+	}
+	if n := all.inFlight.bytes; n != 0 || len(all.inFlight.of) != 0 {
+		t.Errorf("%d left over, of %v", n, all.inFlight.of)
+	}
+	one := NewResponses(10<<20, 7<<20).Reserve(as("ann"))
+	if err := one.Add(7 << 20); err != nil {
+		t.Errorf("the longest answer, of more than half: %v", err)
+	}
+	small := testing.AllocsPerRun(100, func() {
+		f := all.Reserve(t.Context())
+		_ = f.Add(smallAnswer - 1)
+		f.Release()
+	})
+	if small != 0 {
+		t.Errorf("a small answer allocates %v times", small)
 	}
 }

@@ -3,6 +3,7 @@ package page
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/redaction"
@@ -14,8 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// readers is how many objects of a page are read at the same time.
-const readers = 8
+// readers is how many objects of a page are read at the same time, and of all pages of one owner; readersOfAll is how many are read
+// for all owners. An object may have some MiB, and is in memory several times while it is read.
+const readers, readersOfAll = 8, 32
 
 func completed(ctx context.Context, r *index.Record, gvr schema.GroupVersionResource, cuts []rawjson.Cut, from reader) (*index.Record,
 	error) {
@@ -54,7 +56,8 @@ func pathOf(gvr schema.GroupVersionResource, ref *index.Ref) string {
 }
 
 // Complete returns the page with its objects as kube-apiserver has them, without what cuts name. An object that has been
-// deleted stays as it was; any other failure is the error. A reduced page stays as it is.
+// deleted stays as it was; any other failure is the error. A reduced page stays as it is. Objects count among the bytes of answers as
+// soon as they are read.
 func (p *Page) Complete(ctx context.Context, cuts []rawjson.Cut, from reader) (*Page, error) {
 	if p.reduced {
 		return p, nil
@@ -62,12 +65,27 @@ func (p *Page) Complete(ctx context.Context, cuts []rawjson.Cut, from reader) (*
 	out := *p
 	out.Body, out.complete, out.Insertions = nil, true, nil
 	out.Records = make([]*index.Record, len(p.Records))
+	owner, f := httpcache.Owner(ctx), p.Cache.responses.Reserve(ctx)
+	defer f.Release()
+	var counting sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(readers)
 	for i, r := range p.Records {
-		group.Go(func() (err error) {
-			out.Records[i], err = completed(ctx, r, p.Kind.GVR, cuts, from)
-			return err
+		group.Go(func() error {
+			leave, err := p.Cache.reads.Wait(ctx, owner)
+			if err != nil {
+				return err
+			}
+			defer leave()
+			if ctx.Err() != nil { // another read has failed, or has made the page too long
+				return context.Cause(ctx)
+			}
+			if out.Records[i], err = completed(ctx, r, p.Kind.GVR, cuts, from); err != nil {
+				return err
+			}
+			counting.Lock()
+			defer counting.Unlock()
+			return f.Add(int64(out.Records[i].JSON.Len()))
 		})
 	}
 	if err := group.Wait(); err != nil {

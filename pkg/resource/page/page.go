@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"kapis.dev/ks-apiserver/pkg/inflight"
 	"kapis.dev/ks-apiserver/pkg/query"
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
@@ -172,7 +173,7 @@ func (a *Answer) Respond(w http.ResponseWriter, r *http.Request) {
 	if httpcache.NotModified(w, r, tag) {
 		return
 	}
-	f := p.Cache.responses.Reserve()
+	f := p.Cache.responses.Reserve(r.Context())
 	defer f.Release()
 	c, err := a.content(&f, p.Bytes > httpcache.MinGzip && httpcache.AcceptsGzip(r.Header))
 	if err != nil {
@@ -238,5 +239,6 @@ const HeaderPartial = "X-Kapis-Partial"
 // NewCache returns an empty cache, for answers of at most maxOne bytes each and maxInFlight bytes that are written at a
 // time.
 func NewCache(maxInFlight, maxOne int64) *Cache {
-	return &Cache{slots: lru.New[*Slot](pageCacheBounds), responses: httpcache.NewResponses(maxInFlight, maxOne)}
+	return &Cache{slots: lru.New[*Slot](pageCacheBounds), responses: httpcache.NewResponses(maxInFlight, maxOne),
+		reads: inflight.New[string](readersOfAll, readers)}
 }

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"kapis.dev/ks-apiserver/pkg/inflight"
 	"kapis.dev/ks-apiserver/pkg/resource/httpcache"
 	"kapis.dev/ks-apiserver/pkg/resource/lru"
 	"kapis.dev/ks-apiserver/pkg/store/index"
@@ -40,6 +41,7 @@ type cachedPage struct {
 type Cache struct {
 	slots     *lru.Cache[*Slot]
 	responses *httpcache.Responses
+	reads     *inflight.Limit[string] // of objects, by Complete
 }
 
 // Responses returns the writer that all answers share, with its bounds and compressors.

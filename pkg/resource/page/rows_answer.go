@@ -38,7 +38,7 @@ func (p rows) Respond(w http.ResponseWriter, r *http.Request) {
 	if httpcache.NotModified(w, r, tag) {
 		return
 	}
-	f := p.Cache.responses.Reserve()
+	f := p.Cache.responses.Reserve(r.Context())
 	defer f.Release()
 	text, err := p.text(f.Add)
 	if err != nil {

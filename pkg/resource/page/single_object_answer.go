@@ -29,7 +29,7 @@ func (o *Object) Respond(w http.ResponseWriter, r *http.Request) {
 	if httpcache.NotModified(w, r, tag) {
 		return
 	}
-	f := o.responses.Reserve()
+	f := o.responses.Reserve(r.Context())
 	defer f.Release()
 	if err := f.Add(bytes); err != nil {
 		web.WriteError(w, r, err)

@@ -46,7 +46,7 @@ func (p *Printer) Object(of *page.Object) *Answer {
 
 // Respond implements web.Responder.
 func (a *Answer) Respond(w http.ResponseWriter, r *http.Request) {
-	f := a.responses.Reserve()
+	f := a.responses.Reserve(r.Context())
 	defer f.Release()
 	text, err := a.append(make([]byte, 0, 4<<10), &f)
 	if err != nil {

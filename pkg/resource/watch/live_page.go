@@ -130,7 +130,7 @@ func (s *Streams) live(ctx context.Context, k *store.Kind, scope plan.Scope, q *
 		return nil, err
 	}
 	x.from.Snapshot() // later pages are at least as new
-	x.flight = s.responses.Reserve()
+	x.flight = s.responses.Reserve(ctx)
 	if x.last, err = x.now(ctx); err == nil { // while it can still be refused with a status code
 		x.first = x.whole(&x.last)
 		err = x.first.err
