@@ -31,17 +31,10 @@ func (s *Service) derivedAnnotation(ctx context.Context, own *plan.Kind, scope p
 	}
 }
 
-// complete returns the page with what answers add to its objects: derived annotations, or the keys of data that they are without. No
-// filter and no watch sees either.
+// complete returns the page with the derived annotations of its objects, which no filter and no watch sees.
 func (s *Service) complete(ctx context.Context, own *plan.Kind, scope plan.Scope, p *page.Page) *page.Page {
 	if len(p.Records) == 0 {
 		return p
-	}
-	if own.CutKeys > 0 {
-		if !scope.CutKeys {
-			return p
-		}
-		return p.WithMembers(func(i int) string { return p.Records[i].Fields[own.CutKeys-1] })
 	}
 	keys, of := s.derivedAnnotation(ctx, own, scope)
 	return p.AnnotatedAt(keys, func(i int) []string { return of(p.Records[i]) })

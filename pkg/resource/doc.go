@@ -74,8 +74,8 @@
 // kind/all_kinds.go: fields, which are read once for each version of an object (extract); how each is compared, indexed or sorted by;
 // what is not cached or shown (Cut, CutClusterWide); a plan function where other kinds are needed; and what another kind knows
 // of them, which answers show as an annotation without a copy of the object (derived_annotation.go). Of
-// what CutClusterWide names, lists show the keys to callers who may list all of the kind (CutKeys). Every other kind, custom
-// resources too, is served by its metadata and the paths of its fields.
+// what CutClusterWide names, Tables show how many keys it has to callers who may list all of the kind (KeyCount). Every other kind,
+// custom resources too, is served by its metadata and the paths of its fields.
 //
 // # What bounds it
 //

@@ -95,7 +95,7 @@ func (h *V1alpha3) answer(r *restful.Request, q *query.Query, form resource.Form
 		// For a stream, only the right to this route is checked again and again: it never has data.
 		BeforePage: func(l *resource.Listing) error {
 			l.Scope.Data = h.mayReadData(ctx, kind, l.Scope)
-			l.Scope.CutKeys = h.mayListAll(ctx, kind, l.Scope)
+			l.Scope.KeyCount = h.mayListAll(ctx, kind, l.Scope)
 			return nil
 		},
 	})
@@ -121,7 +121,7 @@ func (h *V1alpha3) get(r *restful.Request) (any, error) {
 	return h.Resources.Tables.Answer(r.Request, kind, scope, o)
 }
 
-// mayListAll reports whether the caller may list all objects of a kind that is without its data here, and so sees the keys of it.
+// mayListAll reports whether the caller may list all objects of a kind that is without its data here, and so sees how many keys it has.
 func (h *V1alpha3) mayListAll(ctx context.Context, kind *store.Kind, scope plan.Scope) bool {
 	return scope.Namespace == "" && h.Resources.HasData(kind) && scope.MayList(ctx, kind.GVR)
 }

@@ -24,7 +24,7 @@ func scope(r *restful.Request) plan.Scope {
 	d := authz.DecisionFrom(r.Request.Context())
 	s := plan.Scope{Only: subset, PartialList: d.PartialList(),
 		Namespace: r.PathParameter("namespace"), Workspace: r.PathParameter("workspace")}
-	s.Data, s.CutKeys = d.Allowed() && s.Namespace != "", d.Allowed() && s.Namespace == ""
+	s.Data, s.KeyCount = d.Allowed() && s.Namespace != "", d.Allowed() && s.Namespace == ""
 	return s
 }
 

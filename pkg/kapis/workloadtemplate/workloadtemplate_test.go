@@ -282,7 +282,8 @@ func TestX38DataIsInTheNamespaceOnly(t *testing.T) {
 		t.Errorf("one template lacks its data: %s", body)
 	}
 	for _, path := range []string{root + "/workloadtemplates", root + "/workspaces/w/workloadtemplates"} {
-		if body := w.ask(http.StatusOK, http.MethodGet, path, ""); strings.Contains(body, "canary") || !strings.Contains(body, `"of":""`) {
+		if body := w.ask(http.StatusOK, http.MethodGet, path, ""); strings.Contains(body, "canary") || strings.Contains(body, `"data"`) ||
+			!strings.Contains(body, `"name":"web"`) {
 			t.Errorf("%s: %s", path, body)
 		}
 	}
@@ -430,6 +431,20 @@ func TestX38AnUpdateReplacesWhatATemplateSays(t *testing.T) {
 	}
 	if len(w.sent) != 4 {
 		t.Errorf("a template that is not the one that was read was written: %q", w.asked)
+	}
+}
+
+// Items of lists across namespaces have no data.
+func TestAnItemWithoutDataIsSentBackWithoutLoss(t *testing.T) {
+	for body, data := range map[string]string{
+		`"metadata":{"name":"web"}`: `"data":{"of":"bGl2ZQ=="}`, `"metadata":{"name":"web"},"data":{"b":"Yg=="}`: `"data":{"b":"Yg=="}`,
+		`"metadata":{"name":"web"},"data":{}`: "",
+	} {
+		w := newWorld(t)
+		w.ask(http.StatusOK, http.MethodPut, ofA+"/web", `{`+body+`}`)
+		if len(w.sent) != 2 || !strings.Contains(w.sent[1], data) || strings.Contains(w.sent[1], `"data"`) != (data != "") {
+			t.Errorf("%s sends %q, want %s", body, w.sent, data)
+		}
 	}
 }
 

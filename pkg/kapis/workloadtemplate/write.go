@@ -159,7 +159,10 @@ func edit(now, by *corev1.Secret) {
 		now.Labels = map[string]string{}
 	}
 	now.Labels[label] = labelValue
-	now.Annotations, now.Data, now.StringData, now.Immutable = by.Annotations, by.Data, by.StringData, by.Immutable
+	now.Annotations, now.Immutable = by.Annotations, by.Immutable
+	if by.Data != nil || by.StringData != nil { // an item of a list across namespaces has neither, and is sent back so
+		now.Data, now.StringData = by.Data, by.StringData
+	}
 }
 
 // now returns a template as kube-apiserver has it, which selects it, and it is checked again: no other Secret of the name is found. uid is

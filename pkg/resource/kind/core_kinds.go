@@ -69,7 +69,7 @@ func storageClass() plan.Field {
 func secrets() *plan.Kind {
 	return &plan.Kind{
 		Fields:         []plan.Field{{Name: "type", Match: plan.MatchExact}, {}},
-		CutKeys:        2,
+		KeyCount:       2,
 		Extract:        func(json string, v []string) { v[0] = rawjson.GetText(json, "type") },
 		Cut:            rawjson.Cuts([]string{"stringData"}), // what is only written
 		CutClusterWide: rawjson.Cuts([]string{"data"}),
@@ -77,7 +77,7 @@ func secrets() *plan.Kind {
 }
 
 func configMaps() *plan.Kind {
-	return &plan.Kind{Fields: []plan.Field{{}}, CutKeys: 1, CutClusterWide: rawjson.Cuts([]string{"data"}, []string{"binaryData"})}
+	return &plan.Kind{Fields: []plan.Field{{}}, KeyCount: 1, CutClusterWide: rawjson.Cuts([]string{"data"}, []string{"binaryData"})}
 }
 
 // definitions are found by the name of their kind too.

@@ -10,7 +10,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
-// Insertion is what an answer inserts into an object, annotations or members: a text and its offset in the JSON, which is not copied
+// Insertion is the annotations that an answer inserts into an object: a text and its offset in the JSON, which is not copied
 // for that. The zero Insertion inserts nothing.
 type Insertion struct {
 	text string
@@ -40,23 +40,6 @@ func (p *Page) AnnotatedAt(keys []string, of func(i int) []string) *Page {
 	}
 	return p.with(text, func(i int, object redaction.Shown) (Insertion, redaction.Shown) {
 		return insertionOf(object, keys, values[i])
-	})
-}
-
-// WithMembers returns the page with members added to the end of its objects: of returns them as JSON text (`"a":1,"b":2`, empty for none),
-// by the index of an object. The objects must not have members of these names.
-func (p *Page) WithMembers(of func(i int) string) *Page {
-	members := make([]string, len(p.Records))
-	var text []byte
-	for i := range p.Records {
-		members[i] = of(i)
-		text = lru.AppendPart(text, members[i])
-	}
-	return p.with(text, func(i int, object redaction.Shown) (Insertion, redaction.Shown) {
-		if members[i] == "" {
-			return Insertion{}, object
-		}
-		return Insertion{text: "," + members[i], at: object.Len() - 1}, object // an object of the cache is compact, and has a name
 	})
 }
 

@@ -19,9 +19,9 @@ type Kind struct {
 	Cut rawjson.Cut
 	// CutClusterWide names what is cached and answered in the scope of a namespace only.
 	CutClusterWide rawjson.Cut
-	// CutKeys is 1 more than the position of the field that has the keys of what CutClusterWide names: index.Schema.CutKeys. Answers
-	// show them to callers with Scope.CutKeys.
-	CutKeys int
+	// KeyCount is 1 more than the position of the field that has how many keys what CutClusterWide names has: index.Schema.KeyCount. Rows
+	// of Tables show it to callers with Scope.KeyCount.
+	KeyCount int
 	// Params are parameters that Plan reads itself, besides those that are fields.
 	Params []string
 	// Plan adds what a filter needs that is more than a comparison with a field. Without a filter in the query it is not called.
@@ -162,7 +162,7 @@ func (k *Kind) sortKeys() []string {
 // StoreSchema returns the kind's schema for the store.
 func (k *Kind) StoreSchema() index.Schema {
 	s := index.Schema{Fields: len(k.Fields), Ordered: k.ordered(), Extract: k.Extract, Cut: k.Cut, CutClusterWide: k.CutClusterWide,
-		CutKeys: k.CutKeys}
+		KeyCount: k.KeyCount}
 	if k.NameField > 0 {
 		s.Searched = []int{k.NameField - 1}
 	}
@@ -178,7 +178,7 @@ func (k *Kind) StoreSchema() index.Schema {
 }
 
 // Completed reports whether answers add to the objects of the cache.
-func (k *Kind) Completed() bool { return k.Annotation != nil || k.CutKeys > 0 }
+func (k *Kind) Completed() bool { return k.Annotation != nil }
 
 // DerivedAnnotation is one or several annotations that answers add to the objects of a kind: what another kind knows of them. They are
 // found by an index of that kind, for the objects of the page alone, and are no part of the object: no filter and no watch sees them.

@@ -23,9 +23,9 @@ type Scope struct {
 	// Data says that the caller may read the kind itself, in the namespace: objects of kinds whose data is cached by
 	// namespace only (HasData) are then whole. Without it they are without data, as anywhere else.
 	Data bool
-	// CutKeys says that the caller may list all objects of the kind itself: those of HasData are then shown with the keys of their data,
-	// where they are without it.
-	CutKeys bool
+	// KeyCount says that the caller may list all objects of the kind itself: rows of Tables then say how many keys the data of those of
+	// HasData has, where they are without it. JSON never has the keys: a client that writes back what it read would empty the values.
+	KeyCount bool
 	// Only restricts it to a subset of the kind, nil for all of its objects.
 	Only *Subset
 	// PartialList restricts it to what the caller may see, nil where that is everything.

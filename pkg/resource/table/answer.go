@@ -86,6 +86,7 @@ func (a *Answer) append(dst []byte, f *httpcache.Reservation) ([]byte, error) {
 			room = a.page.Projection.Append(room[:0], object)
 			shown = string(room)
 		}
+		p.of(a.page.Records[i])
 		dst = p.appendRow(dst, object, shown)
 		if len(dst)-counted > httpcache.ChunkSize {
 			if err := f.Add(int64(len(dst) - counted)); err != nil {

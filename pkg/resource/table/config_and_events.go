@@ -72,10 +72,14 @@ func secrets() *layout {
 	})
 }
 
-// keys adds how many members objects have together, where the answer shows them.
+// keys adds how many members objects have together, where the answer shows them or their number.
 func (r *row) keys(of ...value) {
-	if r.dataHidden {
+	switch {
+	case r.dataHidden && r.keyCount == "":
 		r.text(hidden)
+		return
+	case r.dataHidden:
+		r.raw(value(r.keyCount))
 		return
 	}
 	n := 0

@@ -13,6 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/resource/page"
 	"kapis.dev/ks-apiserver/pkg/resource/plan"
 	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // mostDefinitions is how many layouts of custom resources are cached.
@@ -39,8 +40,11 @@ func (p *Printers) For(ctx context.Context, k *store.Kind, scope plan.Scope, for
 	if l == nil {
 		l = p.custom(ctx, k)
 	}
-	hidden := !scope.CutKeys && p.planner.HasData(k) && !p.planner.WithData(k, scope)
-	return &Printer{layout: l, form: *form, row: row{now: time.Now(), dataHidden: hidden}}
+	out := &Printer{layout: l, form: *form, row: row{now: time.Now(), dataHidden: p.planner.HasData(k) && !p.planner.WithData(k, scope)}}
+	if scope.KeyCount {
+		out.keyCount = p.planner.KindOf(k.GVR).KeyCount
+	}
+	return out
 }
 
 // Answer returns the answer to a request for one object: the object, or a Table where the client prefers that. The error is that of FormOf.
@@ -60,6 +64,8 @@ type Printer struct {
 	*layout
 	form Form
 	row  row
+	// keyCount is plan.Kind.KeyCount where rows show what it says.
+	keyCount int
 	// titled says that an event of the answer had the columns.
 	titled bool
 }
@@ -97,9 +103,18 @@ func (p *Printer) appendRow(dst []byte, object, shown string) []byte {
 	return append(dst, '}')
 }
 
+// of prepares the row of an object of the cache.
+func (p *Printer) of(r *index.Record) {
+	p.row.keyCount = ""
+	if p.keyCount > 0 && p.keyCount <= len(r.Fields) { // an object that was read at kube-apiserver has no fields
+		p.row.keyCount = r.Fields[p.keyCount-1]
+	}
+}
+
 // Row returns the row of an object, as an item of a live page.
-func (p *Printer) Row(object, shown string) string {
+func (p *Printer) Row(r *index.Record, object, shown string) string {
 	p.row.now = time.Now()
+	p.of(r)
 	return string(p.appendRow(nil, object, shown))
 }
 

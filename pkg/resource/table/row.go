@@ -29,6 +29,8 @@ type row struct {
 	now time.Time
 	// dataHidden says that the object is shown without its data.
 	dataHidden bool
+	// keyCount is how many keys the data has that is not shown, "" where that is not shown either.
+	keyCount string
 }
 
 func (r *row) next() {

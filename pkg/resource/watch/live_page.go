@@ -255,7 +255,7 @@ func (x *Live) appendItem(dst []byte, p *page.Page, i int) []byte {
 func (x *Live) item(p *page.Page, i int) string {
 	if x.printer != nil {
 		object := p.Object(i).String()
-		return x.printer.Row(object, string(x.appendItem(nil, p, i)))
+		return x.printer.Row(p.Records[i], object, string(x.appendItem(nil, p, i)))
 	}
 	if x.projection == nil {
 		return p.Object(i).String()

@@ -89,8 +89,8 @@ func (d *Decoder) Decode(text, front string) (*Decoded, error) {
 		}
 		out.whole = true
 	}
-	if out.Incoming, err = readMetadata(compact, d.schema); err == nil && d.schema.CutKeys > 0 {
-		out.Record.Fields[d.schema.CutKeys-1] = cutKeys(text, d.schema.CutClusterWide)
+	if out.Incoming, err = readMetadata(compact, d.schema); err == nil && d.schema.KeyCount > 0 {
+		out.Record.Fields[d.schema.KeyCount-1] = keyCount(text, d.schema.CutClusterWide)
 	}
 	return out, err
 }

@@ -2,6 +2,7 @@ package index
 
 import (
 	"maps"
+	"strconv"
 
 	"kapis.dev/ks-apiserver/pkg/rawjson"
 )
@@ -25,9 +26,9 @@ type Schema struct {
 	Cut rawjson.Cut
 	// CutClusterWide names what is not cached for the whole cluster, but for a single namespace: see Store.SnapshotIn.
 	CutClusterWide rawjson.Cut
-	// CutKeys is 1 more than the position of the field that has what CutClusterWide has cut out of the object, with its keys and
-	// without values: `"data":{"a":"","b":""}`. It is empty for more than maxCutKeys bytes of it, and in the cache of a namespace.
-	CutKeys int
+	// KeyCount is 1 more than the position of the field that has how many members the objects have, together, that CutClusterWide has
+	// cut out. It is empty in the cache of a namespace.
+	KeyCount int
 	// Searched are the positions of fields that Snapshot.Containing searches, besides name and alias.
 	Searched []int
 }
@@ -40,34 +41,19 @@ func (s Schema) Within(namespace string) Schema {
 		s.Cut = both
 		return s
 	}
-	s.CutKeys = 0
+	s.KeyCount = 0
 	return s
 }
 
-// maxCutKeys bounds what the keys of an object take: most have a few.
-const maxCutKeys = 4 << 10
-
-// cutKeys returns the members of an object that cut names, with the keys of each and without values.
-func cutKeys(object string, cut rawjson.Cut) string {
-	var out []byte
+// keyCount returns how many members the objects have, together, that cut names in an object.
+func keyCount(object string, cut rawjson.Cut) string {
+	n := 0
 	for m := rawjson.Object(object); m.Next(); {
-		if _, named := cut[m.Key]; !named || len(m.Value) <= len("{}") {
-			continue
-		}
-		if len(out) > 0 {
-			out = append(out, ',')
-		}
-		out = append(rawjson.AppendString(out, m.Key), ":{"...)
-		first := true
-		for k := rawjson.Object(m.Value); k.Next(); first = false {
-			if !first {
-				out = append(out, ',')
-			}
-			if out = append(rawjson.AppendString(out, k.Key), `:""`...); len(out) > maxCutKeys {
-				return ""
+		if _, named := cut[m.Key]; named {
+			for k := rawjson.Object(m.Value); k.Next(); {
+				n++
 			}
 		}
-		out = append(out, '}')
 	}
-	return string(out)
+	return strconv.Itoa(n)
 }

@@ -109,7 +109,7 @@ func (h *Handler) target(r *restful.Request) (*target, error) {
 	}
 	// The decision was about this very kind, so the right to read covers all of it.
 	if authz.DecisionFrom(ctx).Allowed() && h.Resources.HasData(t.kind) {
-		t.scope.Data, t.scope.CutKeys = t.scope.Namespace != "", t.scope.Namespace == ""
+		t.scope.Data, t.scope.KeyCount = t.scope.Namespace != "", t.scope.Namespace == ""
 	}
 	return t, h.Resources.Served(ctx, t.kind)
 }
