@@ -54,9 +54,10 @@ func stored(name string) string {
 		`"status":{"state":"Active","lastLoginTime":"2026-01-01T00:00:00Z"}}`, name, name, name)
 }
 
-// sentBack is the object as the console sends it back, with something replaced.
+// sentBack is the object as the console sends it back, with something replaced, and with the role that alice has.
 func sentBack(name, old, next string) string {
-	return strings.Replace(strings.Replace(stored(name), `,"password":"$2a$10$canary"`, "", 1), old, next, 1)
+	sent := strings.Replace(strings.Replace(stored(name), `,"password":"$2a$10$canary"`, "", 1), old, next, 1)
+	return strings.Replace(sent, `"stale"`, `"platform-regular"`, 1)
 }
 
 // S6: a user who manages users can't become a user who holds more, by no route.
@@ -246,6 +247,46 @@ func TestARoleOfThePlatformIsGivenByWhoMay(t *testing.T) { // S6
 		if len(got) != 2 || strings.Contains(got[0], "globalrole") || !strings.HasPrefix(got[1], binding) || !strings.Contains(got[1],
 			`"bert-platform-regular"`) || !strings.Contains(answer, "platform-regular") {
 			t.Errorf("%q %s", got, answer)
+		}
+	})
+	// ks-controller-manager writes the annotation some time after the binding.
+	t.Run("WhileTheAnnotationIsBehind", func(t *testing.T) {
+		behind := func() *world {
+			w := staffed(t)
+			w.live[iamPath+"users/peer"] = strings.Replace(stored("peer"), "stale", "platform-regular", 1) // and bound is users-manager
+			return w
+		}
+		w, ask := behind(), `{"metadata":{"annotations":{"iam.kubesphere.io/globalrole":"platform-regular"}}}`
+		answer := w.want(200, as("admin"), http.MethodPatch, "/users/peer", ask)
+		got := w.changes()
+		if len(got) != 3 || !strings.HasPrefix(got[1], binding) || !strings.Contains(got[1], `"peer-platform-regular"`) ||
+			!strings.HasPrefix(got[2], "PUT "+iamPath+"globalrolebindings/managers ") || strings.Contains(got[2], `"peer"`) || !strings.Contains(answer,
+			`"iam.kubesphere.io/globalrole":"platform-regular"`) {
+			t.Errorf("what is stored is asked for: %q %s", got, answer)
+		}
+		w = behind()
+		w.want(403, as("peer"), http.MethodPatch, "/users/peer", ask)
+		answer = w.want(409, as("admin"), http.MethodPut, "/users/peer", strings.Replace(sentBack("peer", "", ""), "peer@", "new@", 1))
+		if got := w.changes(); len(got) != 0 || !strings.Contains(answer, "users-manager") {
+			t.Errorf("all that was read is sent back: %q %s", got, answer)
+		}
+		for _, other := range []string{
+			`{"spec":{"lang":"en"}}`, `[{"op":"add","path":"/spec/lang","value":"en"}]`, `{"metadata":{"annotations":{"iam.kubesphere.io/globalrole":null}}}`,
+			`{"metadata":{"annotations":{"iam.kubesphere.io/globalrole":"users-manager"}}}`,
+		} {
+			w = behind()
+			w.want(200, as("admin"), http.MethodPatch, "/users/peer", other)
+			if got := w.changes(); len(got) != 1 || !strings.Contains(got[0], `"iam.kubesphere.io/globalrole":"platform-regular"`) {
+				t.Errorf("%s: %q", other, got)
+			}
+		}
+	})
+	t.Run("OfSeveralRolesOneIsLeft", func(t *testing.T) {
+		w := staffed(t, "peer") // who is a users-manager as well
+		w.live[iamPath+"users/peer"] = strings.Replace(stored("peer"), "stale", "platform-admin", 1)
+		w.want(200, as("admin"), http.MethodPatch, "/users/peer", `{"metadata":{"annotations":{"iam.kubesphere.io/globalrole":"users-manager"}}}`)
+		if got := w.changes(); len(got) != 2 || !strings.HasPrefix(got[1], "DELETE "+iamPath+"globalrolebindings/peer-platform-admin ") {
+			t.Errorf("%q", got)
 		}
 	})
 	t.Run("WhatWasReadIsNoWish", func(t *testing.T) {

@@ -34,7 +34,9 @@ type edit struct {
 	query   url.Values
 	// next returns the new object for the present one without its password.
 	next func(now map[string]any) (map[string]any, error)
-	self bool
+	// whole says that the caller sends all of the object, with what was read of it.
+	whole bool
+	self  bool
 }
 
 // replaceUser replaces a User. The password, which has a route of its own, stays, and of the status only the state may change, to
@@ -57,7 +59,7 @@ func (h *Handler) replaceUser(r *restful.Request) (any, error) {
 			fmt.Errorf("the user was deleted and created again: the uid is another"))
 	}
 	unstructured.RemoveNestedField(body.Object, "spec", "password")
-	e.version = body.GetResourceVersion()
+	e.version, e.whole = body.GetResourceVersion(), true
 	e.next = func(map[string]any) (map[string]any, error) { return runtimeCopy(body.Object), nil }
 	return h.change(r, e)
 }
@@ -178,6 +180,14 @@ func (h *Handler) merge(r *restful.Request, e *edit, now *unstructured.Unstructu
 	if err != nil {
 		return nil, "", err
 	}
+	stored := now.GetAnnotations()[iamv1beta1.AnnotationGlobalRole]
+	bound := h.Bindings.RoleAt(e.user.Name, binding.OnPlatform(), stored)
+	// A patch starts from the bound role, so that one that names the annotation asks for that role also where it is what is stored.
+	if bound == "" {
+		unstructured.RemoveNestedField(before, "metadata", "annotations", iamv1beta1.AnnotationGlobalRole)
+	} else if err := unstructured.SetNestedField(before, bound, "metadata", "annotations", iamv1beta1.AnnotationGlobalRole); err != nil {
+		return nil, "", fmt.Errorf("read a user: %w", err)
+	}
 	asked, err := e.next(before)
 	if err != nil {
 		return nil, "", err
@@ -197,7 +207,7 @@ func (h *Handler) merge(r *restful.Request, e *edit, now *unstructured.Unstructu
 		return nil, "", apierrors.NewBadRequest("metadata.annotations must be an object of strings")
 	}
 	next.SetLabels(labels)
-	if role, annotations, err = h.askedRole(r, e, now, annotations); err != nil {
+	if role, annotations, err = askedRole(e, bound, now, annotations); err != nil {
 		return nil, "", err
 	}
 	next.SetAnnotations(annotations)
@@ -207,10 +217,10 @@ func (h *Handler) merge(r *restful.Request, e *edit, now *unstructured.Unstructu
 	return next, role, h.mergeState(e, next, asked)
 }
 
-// askedRole returns the requested role, and the annotations with the stored value: ks-controller-manager writes the bound role there.
-// A client that writes back what it read requests no change.
-func (h *Handler) askedRole(r *restful.Request, e *edit, now *unstructured.Unstructured, annotations map[string]string) (string,
-	map[string]string, error) {
+// askedRole returns the requested role, "" for no change of the bound one, and the annotations with the stored value:
+// ks-controller-manager writes the bound role there, some time after the binding was written. Until then, a client that sends all it read
+// may ask for what is stored, or for no change.
+func askedRole(e *edit, bound string, now *unstructured.Unstructured, annotations map[string]string) (string, map[string]string, error) {
 	stored, isStored := now.GetAnnotations()[iamv1beta1.AnnotationGlobalRole]
 	role := annotations[iamv1beta1.AnnotationGlobalRole]
 	delete(annotations, iamv1beta1.AnnotationGlobalRole)
@@ -220,10 +230,14 @@ func (h *Handler) askedRole(r *restful.Request, e *edit, now *unstructured.Unstr
 		}
 		annotations[iamv1beta1.AnnotationGlobalRole] = stored
 	}
-	if role == "" || role == stored || role == h.Bindings.RoleAt(e.user.Name, binding.OnPlatform(), role) {
+	switch {
+	case role == "" || role == bound:
 		return "", annotations, nil
-	}
-	if e.self {
+	case e.whole && role == stored:
+		return "", nil, apierrors.NewConflict(wire.Resource("users").GroupResource(), e.user.Name,
+			fmt.Errorf("the user has the role %q, and the annotation %s does not say so yet: patch that alone, or read the user and try again",
+				bound, iamv1beta1.AnnotationGlobalRole))
+	case e.self:
 		return "", nil, status.Forbiddenf("users can't change their own role on the platform")
 	}
 	return role, annotations, nil
