@@ -17,13 +17,15 @@ func TestClustersAreListedTogether(t *testing.T) {
 		`"clusters":{"missing":[{"name":"dead","reason":"Timeout"}],"refused":["shut"]},` +
 		rows("m1", "one") + "}"
 	a.second = func() {
-		a.answers["/fleet/kapi/v1/widgets"] = `{"kind":"Table",` + cluster + `,` + rows("m2", "two") + "}"
+		a.answers["/fleet/kapi/v1/widgets"] = `{"kind":"Table",` + cluster + `,"clusters":{"missing":[{"name":"dead","reason":"Timeout"},` +
+			`{"name":"late","reason":"Unreachable"}],"refused":["shut","closed"]},` + rows("m2", "two") + "}"
 	}
 	out := a.must("widgets", "-A", "--clusters", "*")
 	if strings.Join(strings.Fields(out), " ") != "NAMESPACE CLUSTER NAME a m1 one a m2 two" {
 		t.Errorf("it prints %s", out)
 	}
-	if told := a.told.String(); !strings.Contains(told, "Cluster dead is missing: Timeout") || !strings.Contains(told, "shut") {
+	if told := a.told.String(); !strings.HasPrefix(told, "Cluster dead is missing: Timeout\nCluster late is missing: Unreachable\n"+
+		"You may not list these objects in: closed, shut\n") {
 		t.Errorf("it tells %q", told)
 	}
 	if len(a.asked) != 2 || a.asked[0].Query().Get("clusters") != "*" || a.asked[1].Query().Get("next") != "more" {
