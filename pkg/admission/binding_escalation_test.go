@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/store"
@@ -691,4 +692,41 @@ func TestD16NobodyIsBoundInANamespaceWhoseWorkspaceIsBeingDeleted(t *testing.T) 
 		"Fewer":                binds(bound("viewer"), ""),
 		"InTheWorkspaceItself": {resource: "workspacerolebindings", now: in("w", bound("w-a", "bob"))},
 	})
+}
+
+// S6: roles and templates of every installation are applied again with the next one: rules that were taken from them come back, to whom they were
+// given meanwhile, too.
+func TestS6RulesThatAnInstallationBringsBackAreGivenWithTheRole(t *testing.T) {
+	w, g := newWorld(t)
+	w.roles[authz.RoleRef{Scope: request.Cluster, Name: "cluster-admin"}] = ""
+	w.roles[authz.RoleRef{Name: "platform-regular"}] = ""
+	w.roles[authz.RoleRef{Name: "takes"}] = ""
+	w.holds["chief@in the cluster"] = []string{"*"}
+	bound := func(kind, role string) string {
+		return `{"roleRef":{"kind":"` + kind + `","name":"` + role + `"},"subjects":[{"kind":"User","name":"x"}]}`
+	}
+	takes := `{"metadata":{"name":"takes"},"aggregationRoleTemplates":{"templateNames":["global-manage-users"]}}`
+	feed(g.Known, "globalroles", "", "takes", takes)
+	for state, template := range map[string]string{
+		"Emptied":    `{"metadata":{"labels":{"iam.kubesphere.io/scope":"global"}}}`,
+		"Unlabelled": `{}`,
+		"Deleted":    `{}`,
+	} {
+		t.Run(state, func(t *testing.T) {
+			why := "there are no role templates"
+			if feed(g.Known, "roletemplates", "", "global-manage-users", template); state == "Emptied" {
+				why = "users.iam.kubesphere.io"
+			}
+			if state == "Deleted" {
+				g.Known.Sinks()[iamv1beta1.SchemeGroupVersion.WithResource("roletemplates")].Delete("", "global-manage-users")
+			}
+			all(t, g, map[string]write{
+				"TheRole":         {resource: "clusterrolebindings", now: bound("ClusterRole", "cluster-admin"), refused: "* *.*"},
+				"ByWhoHoldsIt":    {by: "chief", resource: "clusterrolebindings", now: bound("ClusterRole", "cluster-admin")},
+				"ARoleForNothing": {resource: "globalrolebindings", now: bound("GlobalRole", "platform-regular")},
+				"ATemplate":       {resource: "globalroles", name: "x", now: takes, refused: why},
+				"ItsRole":         {resource: "globalrolebindings", now: bound("GlobalRole", "takes"), refused: "users.iam.kubesphere.io"},
+			})
+		})
+	}
 }

@@ -2,7 +2,9 @@ package admission
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +21,7 @@ import (
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/controller/aggregation"
 )
 
 // end makes a deletion of an object as a user, with its name only in the object, as in a collection.
@@ -155,8 +158,26 @@ func bindingOf(name string, users ...string) string {
 	return `{"metadata":{"name":"` + name + `"},` + adminsRole + `,"subjects":[` + subjects + `]}`
 }
 
+// fingerprintOfAll returns what a record has for the rule for everything, as the controller writes it.
+func fingerprintOfAll(t *testing.T) string {
+	t.Helper()
+	all := everything()[:1]
+	role := &iamv1beta1.GlobalRole{AggregationRoleTemplates: &iamv1beta1.AggregationRoleTemplates{TemplateNames: []string{"all"}}}
+	if _, err := aggregation.Aggregate(aggregation.Role{Meta: role, Templates: role.AggregationRoleTemplates, Rules: &role.Rules},
+		[]iamv1beta1.RoleTemplate{{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: iamv1beta1.RoleTemplateSpec{Rules: all}}}); err != nil {
+		t.Fatal(err)
+	}
+	var record struct{ Rules []string }
+	if err := json.Unmarshal([]byte(role.Annotations[aggregation.AnnotationRecord]), &record); err != nil || len(record.Rules) != 1 {
+		t.Fatal(role.Annotations, err)
+	}
+	return record.Rules[0]
+}
+
 func TestTheLastAdministratorStays(t *testing.T) { // S72
 	everything := `"rules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}]`
+	recorded := `{"metadata":{"annotations":{"kapis.dev/aggregated":` + text(t, text(t, map[string]any{"rules": []string{fingerprintOfAll(t)}})) + `}},` +
+		`"aggregationRoleTemplates":{"templateNames":[%s]},` + everything + `}`
 	type deed struct{ verb, resource, name, now, old string }
 	deeds := map[string]deed{
 		"TheUser": {"delete", "users", "adm", "", `{"metadata":{"name":"adm"}}`},
@@ -170,7 +191,9 @@ func TestTheLastAdministratorStays(t *testing.T) { // S72
 		"HisBinding":           {"delete", "globalrolebindings", "b", "", bindingOf("b", "adm")},
 		"HisBindingIsAnothers": {"update", "globalrolebindings", "b", bindingOf("b", "stranger"), bindingOf("b", "adm")},
 		"HisBindingIsNobodys":  {"update", "globalrolebindings", "b", bindingOf("b"), bindingOf("b", "adm")},
-		"TheOwnerOfTheUser":    {"update", "users", "adm", `{"metadata":{"name":"adm","ownerReferences":[{"uid":"u"}]}}`, `{"metadata":{"name":"adm"}}`},
+		"HisBindingIsOfNoRoleOfOurs": {"update", "globalrolebindings", "b",
+			strings.Replace(bindingOf("b", "adm"), `"roleRef":{`, `"roleRef":{"apiGroup":"rbac.authorization.k8s.io",`, 1), bindingOf("b", "adm")},
+		"TheOwnerOfTheUser": {"update", "users", "adm", `{"metadata":{"name":"adm","ownerReferences":[{"uid":"u"}]}}`, `{"metadata":{"name":"adm"}}`},
 		"TheOwnerOfTheBinding": {
 			"update",
 			"globalrolebindings",
@@ -189,6 +212,8 @@ func TestTheLastAdministratorStays(t *testing.T) { // S72
 			`{"metadata":{"annotations":{"iam.kubesphere.io/cel-condition":"false"}},` + everything + `}`,
 			`{` + everything + `}`,
 		},
+		"TheRolesRecord":   {"update", "globalroles", "platform-admin", fmt.Sprintf(recorded, ""), `{` + everything + `}`},
+		"TheRolesTemplate": {"update", "globalroles", "platform-admin", fmt.Sprintf(recorded, ""), fmt.Sprintf(recorded, `"all"`)},
 	}
 	check := func(t *testing.T, g *Guard, by string, d deed) error {
 		t.Helper()
@@ -202,6 +227,8 @@ func TestTheLastAdministratorStays(t *testing.T) { // S72
 		_, g := newWorld(t)
 		feed(g.Known, "globalrolebindings", "", "b", bindingOf("b", "adm"))
 		feed(g.Known, "globalrolebindings", "", "b2", bindingOf("b2", "adm2", "adm3"))
+		feed(g.Known, "globalrolebindings", "", "dead",
+			`{"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"GlobalRole","name":"platform-admin"},"subjects":[{"kind":"User","name":"busy"}]}`)
 		feed(g.Known, "globalrolebindings", "", "other", `{"roleRef":{"name":"c"},"subjects":[{"kind":"User","name":"busy"}]}`)
 		feed(g.Known, "globalrolebindings", "", "groups", `{`+adminsRole+`,"subjects":[{"kind":"Group","name":"busy"}]}`)
 		feed(
@@ -365,9 +392,12 @@ func TestTheLastAdministratorStays(t *testing.T) { // S72
 	})
 	t.Run("AnythingElseOfThem", func(t *testing.T) {
 		g := guard(t, "adm")
+		feed(g.Known, "roletemplates", "", "all", `{"metadata":{"labels":{"iam.kubesphere.io/scope":"global"}},"spec":{`+everything+`}}`)
 		for _, d := range []deed{
 			{"update", "globalrolebindings", "b", bindingOf("b", "adm"), bindingOf("b", "adm", "stranger")},
 			{"update", "globalroles", "platform-admin", `{"metadata":{"annotations":{"a":"b"}},` + everything + `}`, `{` + everything + `}`},
+			{"update", "globalroles", "platform-admin", fmt.Sprintf(recorded, `"all"`), fmt.Sprintf(recorded, `"all","ta"`)},
+			{"update", "globalroles", "platform-admin", `{"metadata":{"annotations":{"kapis.dev/aggregated":"{}"}},` + everything + `}`, `{` + everything + `}`},
 			{"update", "users", "adm", `{"metadata":{"name":"adm","labels":{"a":"b"}}}`, `{"metadata":{"name":"adm"}}`},
 			{"delete", "globalrolebindings", "other", "", `{"roleRef":{"name":"c"}}`},
 			{"delete", "globalroles", "other", "", `{"metadata":{"name":"other"}}`},
@@ -382,7 +412,7 @@ func TestTheLastAdministratorStays(t *testing.T) { // S72
 func TestWhoAdministers(t *testing.T) { // S72
 	now := metav1.Now()
 	binding := func(change func(*iamv1beta1.GlobalRoleBinding)) *iamv1beta1.GlobalRoleBinding {
-		b := &iamv1beta1.GlobalRoleBinding{RoleRef: rbacv1.RoleRef{Name: "platform-admin"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "a"}}}
+		b := &iamv1beta1.GlobalRoleBinding{RoleRef: rbacv1.RoleRef{Kind: "GlobalRole", Name: "platform-admin"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "a"}}}
 		change(b)
 		return b
 	}
@@ -403,6 +433,9 @@ func TestWhoAdministers(t *testing.T) { // S72
 		"Going":          {binding(same), person(func(u *iamv1beta1.User) { u.DeletionTimestamp = &now }), false},
 		"BindingGoing":   {binding(func(b *iamv1beta1.GlobalRoleBinding) { b.DeletionTimestamp = &now }), person(him), false},
 		"AnotherRole":    {binding(func(b *iamv1beta1.GlobalRoleBinding) { b.RoleRef.Name = "x" }), person(him), false},
+		"AnotherGroup":   {binding(func(b *iamv1beta1.GlobalRoleBinding) { b.RoleRef.APIGroup = rbacv1.GroupName }), person(him), false},
+		"AnotherKind":    {binding(func(b *iamv1beta1.GlobalRoleBinding) { b.RoleRef.Kind = "ClusterRole" }), person(him), false},
+		"ItsGroup":       {binding(func(b *iamv1beta1.GlobalRoleBinding) { b.RoleRef.APIGroup = iamv1beta1.GroupName }), person(him), true},
 		"AnotherSubject": {binding(func(b *iamv1beta1.GlobalRoleBinding) { b.Subjects[0].Kind = "Group" }), person(him), false},
 	} {
 		if got := Administers(c.b, c.u); got != c.want {

@@ -135,12 +135,9 @@ func TestNobodyWritesARoleThatGrantsMoreThanHeHolds(t *testing.T) { // S6
 		"TemplatesThatWereSwitchedOff": {
 			resource: "globalroles",
 			name:     "x",
-			old: `{"metadata":{"annotations":{"iam.kubesphere.io/auto-aggregate":"false"}},"aggregationRoleTemplates":{"templateNames":["tc"],"roleSelector":{}},` +
-				ruled(
-					t,
-					"a",
-				) + `}`,
-			now:     `{"aggregationRoleTemplates":{"templateNames":["tc"],"roleSelector":{}},` + ruled(t, "a") + `}`,
+			old: `{"metadata":{"annotations":{"iam.kubesphere.io/auto-aggregate":"false"}},` +
+				`"aggregationRoleTemplates":{"templateNames":["tc"],"roleSelector":{"matchLabels":{"pick":"tc"}}},` + ruled(t, "a") + `}`,
+			now:     `{"aggregationRoleTemplates":{"templateNames":["tc"],"roleSelector":{"matchLabels":{"pick":"tc"}}},` + ruled(t, "a") + `}`,
 			refused: "get c",
 		},
 		"TemplatesThatWereThereBefore": {

@@ -3,9 +3,11 @@ package admission
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	kjson "sigs.k8s.io/json"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
@@ -99,26 +101,10 @@ func added(now, old []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	for i := range old {
 		had[iamv1beta1.RuleKey(&old[i])] = true
 	}
-	var out []rbacv1.PolicyRule
-	for i := range now {
-		if !had[iamv1beta1.RuleKey(&now[i])] {
-			out = append(out, now[i])
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(now), func(r rbacv1.PolicyRule) bool { return had[iamv1beta1.RuleKey(&r)] })
 }
 
 // addedNames returns the elements of list that before does not have.
 func addedNames(list, before []string) []string {
-	had := make(map[string]bool, len(before))
-	for _, s := range before {
-		had[s] = true
-	}
-	var out []string
-	for _, s := range list {
-		if !had[s] {
-			out = append(out, s)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(list), sets.New(before...).Has)
 }

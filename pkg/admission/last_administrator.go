@@ -136,7 +136,7 @@ func (q *escalationCheck) ends(a administrator) bool {
 		if a.binding != q.Name || q.Verb == "delete" {
 			return a.binding == q.Name
 		}
-		return q.now.RoleRef.Name != administratorRole || !slices.ContainsFunc(q.now.Subjects,
+		return !isAdministrators(&q.now.RoleRef) || !slices.ContainsFunc(q.now.Subjects,
 			func(s rbacv1.Subject) bool { return isUser(&s) && s.Name == a.user })
 	case "globalroles":
 		return q.Name == administratorRole
@@ -192,8 +192,14 @@ func (q *escalationCheck) hasActive(some []administrator, counts map[string]bool
 // read both. An object that is being deleted gives nothing.
 func Administers(binding *iamv1beta1.GlobalRoleBinding, u *iamv1beta1.User) bool {
 	return binding.DeletionTimestamp.IsZero() && u.DeletionTimestamp.IsZero() && u.Status.State != iamv1beta1.UserDisabled &&
-		binding.RoleRef.Name == administratorRole &&
+		isAdministrators(&binding.RoleRef) &&
 		slices.ContainsFunc(binding.Subjects, func(s rbacv1.Subject) bool { return isUser(&s) && s.Name == u.Name })
+}
+
+// isAdministrators reports whether a binding of the platform gives the administrators' role: one whose roleRef has another kind or API
+// group binds nobody (rbac.Index), whatever the name.
+func isAdministrators(r *rbacv1.RoleRef) bool {
+	return r.Name == administratorRole && r.Kind == iamv1beta1.KindGlobalRole && (r.APIGroup == "" || r.APIGroup == iamv1beta1.GroupName)
 }
 
 func isUser(s *rbacv1.Subject) bool { return s.Kind == rbacv1.UserKind }

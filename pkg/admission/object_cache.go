@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kapis.dev/ks-apiserver/pkg/admission/reference"
+	"kapis.dev/ks-apiserver/pkg/admission/shipped"
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
@@ -113,7 +114,8 @@ func selectorOf(t *iamv1beta1.AggregationRoleTemplates) (labels.Selector, error)
 	return metav1.LabelSelectorAsSelector(t.RoleSelector)
 }
 
-// chosen is rulesOf; a selector that can't be read finds nothing. The caller holds the lock.
+// chosen is rulesOf; a selector that can't be read finds nothing. Templates of every installation count as they are applied again, too. The
+// caller holds the lock.
 func (k *Cache) chosen(scope request.Scope, t *iamv1beta1.AggregationRoleTemplates) []rbacv1.PolicyRule {
 	if t == nil {
 		return nil
@@ -128,7 +130,14 @@ func (k *Cache) chosen(scope request.Scope, t *iamv1beta1.AggregationRoleTemplat
 			out = append(out, one.rules...)
 		}
 	}
-	return out
+	var back []rbacv1.PolicyRule
+	for name, one := range shipped.Templates() {
+		if one.Labels[iamv1beta1.LabelScope] == scope.Label() &&
+			(slices.Contains(t.TemplateNames, name) || selector.Matches(labels.Set(one.Labels))) {
+			back = append(back, one.Spec.Rules...)
+		}
+	}
+	return append(out, added(back, out)...)
 }
 
 // unknownTemplates returns the names that no template of a scope has.
@@ -251,7 +260,7 @@ func (s bindingSink) Set(o *store.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(key)
-	if s.scope == request.Global && v.RoleRef.Name == administratorRole && v.Metadata.DeletionTimestamp == nil {
+	if s.scope == request.Global && isAdministrators(&v.RoleRef) && v.Metadata.DeletionTimestamp == nil {
 		for i := range v.Subjects {
 			if isUser(&v.Subjects[i]) {
 				s.admins[o.Name] = append(s.admins[o.Name], v.Subjects[i].Name)

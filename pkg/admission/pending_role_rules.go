@@ -8,6 +8,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/klog/v2"
 
+	"kapis.dev/ks-apiserver/pkg/admission/shipped"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -15,7 +16,8 @@ import (
 )
 
 // The rules that ks-controller-manager writes into a role are not always in it: a new role has no rules for a moment, and a user with the
-// right may have emptied or deleted a built-in one. To give such a role away is to give the rules that it is about to have.
+// right may have emptied or deleted a built-in one, or one that the next installation applies again. To give such a role away is to give
+// the rules that it is about to have.
 
 // keeping has what is known of roles besides their rules.
 type keeping struct {
@@ -42,8 +44,8 @@ func (o *object) aggregates() bool {
 	return t.RoleSelector != nil || before || auto == "true" || len(o.Rules) == 0 && len(t.TemplateNames) > 0
 }
 
-// pendingRules returns the rules that a role at a scope is about to have, if it does not have them yet: those of its templates, and of the
-// pattern of its name.
+// pendingRules returns the rules that a role at a scope is about to have, if it does not have them yet: those of its templates, of the
+// pattern of its name, and of the role of that name that every installation has.
 func (k *Cache) pendingRules(role authz.RoleRef, at authz.BindingScope) []rbacv1.PolicyRule {
 	if k == nil {
 		return nil
@@ -56,6 +58,9 @@ func (k *Cache) pendingRules(role authz.RoleRef, at authz.BindingScope) []rbacv1
 		if err := json.Unmarshal([]byte(text.Value()), t); err == nil {
 			out = k.chosen(role.Scope, t)
 		}
+	}
+	if one, ok := shipped.RoleOf(role); ok {
+		out = slices.Concat(out, added(slices.Concat(one.Rules, k.chosen(role.Scope, one.Templates)), out))
 	}
 	return slices.Concat(out, k.patterned(role, at))
 }

@@ -8,10 +8,12 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kapis.dev/ks-apiserver/pkg/admission/refusal"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/controller/aggregation"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
 
@@ -26,7 +28,7 @@ func (q *escalationCheck) role(scope request.Scope) error {
 	if err := q.words(q.now.Rules, q.old.Rules); err != nil {
 		return err
 	}
-	if scope == request.Global && q.old.grantsAll() && !q.now.grantsAll() {
+	if scope == request.Global && q.old.grantsAll() && !q.guard.Known.staysAll(q.now) {
 		q.mayEndAdministrator()
 	}
 	at := q.now.scopeOf(scope, q.Namespace)
@@ -121,6 +123,16 @@ func (o *object) grantsAll() bool {
 			slices.Contains(r.Resources, rbacv1.ResourceAll) &&
 			len(r.ResourceNames) == 0
 	})
+}
+
+// staysAll reports whether a role of the platform is for everything once ks-controller-manager has brought it up to date: it removes the
+// rules that came from templates by the role's record, which users may write, unless a template gives them.
+func (k *Cache) staysAll(o object) bool {
+	o.Rules = aggregation.OwnRules(&metav1.ObjectMeta{Annotations: o.Metadata.Annotations}, o.Rules)
+	if given, err := k.rulesOf(request.Global, o.Templates); err == nil && o.aggregates() {
+		o.Rules = slices.Concat(o.Rules, given)
+	}
+	return o.grantsAll()
 }
 
 // mostWords is how many words the rules of one object may have. Controllers and decisions compare rules with rules: what one role may cost

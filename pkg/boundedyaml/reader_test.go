@@ -19,6 +19,7 @@ var unbounded = map[string]string{
 	"config/load.go":                         "the program's own configuration",
 	"controller/configsecret/webhook.go":     "Secrets of kubesphere-system, which administrators write",
 	"controller/defaults/default_objects.go": "objects of this repository",
+	"admission/shipped/shipped_roles.go":     "objects of this repository",
 	"extension/kit/chart_loader.go":          "a file of who runs the program",
 	"extension/kit/lint.go":                  "a file of who runs the program",
 	"gateway/template.go":                    "a ConfigMap of kubesphere-system, which administrators write",

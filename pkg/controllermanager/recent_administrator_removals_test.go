@@ -126,7 +126,8 @@ func TestTheWebhookNotesNoDryRun(t *testing.T) { // S72
 	for gvr, sink := range known.Sinks() {
 		if gvr.Resource == "globalrolebindings" {
 			for _, name := range []string{"x", "y"} {
-				sink.Set(&store.Object{Name: name, Raw: []byte(`{"roleRef":{"name":"platform-admin"},"subjects":[{"kind":"User","name":"` + name + `"}]}`)})
+				sink.Set(&store.Object{Name: name, Raw: []byte(`{"roleRef":{"kind":"GlobalRole","name":"platform-admin"},` +
+					`"subjects":[{"kind":"User","name":"` + name + `"}]}`)})
 			}
 		}
 	}

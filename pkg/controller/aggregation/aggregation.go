@@ -129,6 +129,14 @@ func rulesOf(names []string, templates []iamv1beta1.RoleTemplate) []rbacv1.Polic
 	return rules
 }
 
+// OwnRules returns the rules that a role keeps when no template gives it any: all but those that its record says came from templates.
+func OwnRules(meta metav1.Object, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	if r := readRecord(meta); r != nil {
+		return ownRules(rules, r, nil)
+	}
+	return rules
+}
+
 // ownRules returns the rules that did not come from templates.
 func ownRules(rules []rbacv1.PolicyRule, old *record, given []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	from := map[string]bool{}
