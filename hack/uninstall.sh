@@ -125,6 +125,8 @@ remove background "${shells[@]}"
 # And the rights to make gateways of projects, which an overlay may have added. The gateways stay, and serve.
 "${KUBECTL[@]}" delete --ignore-not-found -f "$root/config/gateway/templates/rbac.yaml" -f "$root/config/gateway/class/rbac.yaml" >/dev/null
 "${KUBECTL[@]}" delete apiservices -l app.kubernetes.io/part-of=ks-apiserver,app.kubernetes.io/managed-by=ks-controller-manager >/dev/null
+# Which bindings a member has made once: they go with the roles, and the next installation makes them again.
+"${KUBECTL[@]}" -n kubesphere-system delete --ignore-not-found secret ks-controller-manager-defaults >/dev/null
 
 if [[ $PURGE != yes ]]; then
   echo "These stay, since people's data is in them; PURGE=yes takes them away too:"

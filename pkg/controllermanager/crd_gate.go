@@ -100,7 +100,8 @@ func (s *crdGate) lacks(c controller) error {
 	return nil
 }
 
-// synced is the readiness check: it fails until the caches are filled.
+// synced is the readiness check: it fails until the caches are filled, or fillWait has passed. A kind that can't be listed takes only
+// the webhooks along that read it.
 func (s *crdGate) synced(r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 	defer cancel()

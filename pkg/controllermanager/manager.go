@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -68,12 +69,13 @@ type Options struct {
 // Manager runs the controllers.
 type Manager struct {
 	mgr      manager.Manager
+	hooks    *webhooks // nil for none
 	delay    time.Duration
 	stopping atomic.Bool
 }
 
 // New connects to the cluster and prepares what Run starts. Its error says in one line what is wrong.
-func New(ctx context.Context, cfg *config.Config, o Options) (*Manager, error) {
+func New(ctx context.Context, cfg *config.Config, o Options) (_ *Manager, err error) {
 	if o.ShutdownDelay < 0 {
 		return nil, fmt.Errorf("--shutdown-delay-duration is %v: it must not be negative", o.ShutdownDelay)
 	}
@@ -96,6 +98,11 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			hooks.end()
+		}
+	}()
 	mo := options(o)
 	if hooks != nil {
 		mo.WebhookServer = hooks.server
@@ -181,7 +188,7 @@ func assemble(ctx context.Context, mgr manager.Manager, hooks *webhooks, cfg *co
 		})
 	}
 	if host(cfg) == "" {
-		runnables = append(runnables, &defaults.Runnable{Client: mgr.GetClient()})
+		runnables = append(runnables, &defaults.Runnable{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: Namespace})
 	}
 	for _, r := range runnables {
 		if err := mgr.Add(r); err != nil {
@@ -194,15 +201,17 @@ func assemble(ctx context.Context, mgr manager.Manager, hooks *webhooks, cfg *co
 	if err := mgr.AddReadyzCheck("caches", s.synced); err != nil {
 		return nil, fmt.Errorf("add the readiness check: %w", err)
 	}
-	m := &Manager{mgr: mgr, delay: o.ShutdownDelay}
+	m := &Manager{mgr: mgr, hooks: hooks, delay: o.ShutdownDelay}
 	if err := mgr.AddReadyzCheck("shutdown", m.fault); err != nil {
 		return nil, fmt.Errorf("add the readiness check: %w", err)
 	}
 	return m, nil
 }
 
-// Run works until ctx ends and Options.ShutdownDelay has passed, which is a clean stop, or until an error occurs.
+// Run works until ctx ends and Options.ShutdownDelay has passed, which is a clean stop, or until an error occurs. The webhooks know of
+// every change of rights for as long as they answer.
 func (m *Manager) Run(ctx context.Context) error {
+	defer m.hooks.end()
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	defer context.AfterFunc(ctx, func() {
@@ -239,6 +248,8 @@ func options(o Options) manager.Options {
 				&rbacv1.ClusterRole{}: own, &rbacv1.ClusterRoleBinding{}: own, &rbacv1.Role{}: own, &rbacv1.RoleBinding{}: own,
 			},
 		},
+		NewCache:                      newBoundedCache(fillWait),
+		Controller:                    ctrlconfig.Controller{CacheSyncTimeout: kindWait},
 		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		LeaderElection:                o.LeaderElect,
 		LeaderElectionNamespace:       Namespace,

@@ -3,13 +3,23 @@ package controllermanager
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"path"
 	"strings"
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"kapis.dev/ks-apiserver/pkg/admission"
+	"kapis.dev/ks-apiserver/pkg/controller/resourcequota"
 	"kapis.dev/ks-apiserver/tools/pace"
 )
 
@@ -60,6 +70,86 @@ func TestAStopIsAnnouncedBeforeTheWorkEnds(t *testing.T) {
 			t.Errorf("a clean stop ended with %v", err)
 		}
 	}
+}
+
+// rightsServer is a kube-apiserver that has one role and one binding, until removed is closed. It has no other kinds.
+func rightsServer(t *testing.T) (host string, removed chan struct{}) {
+	t.Helper()
+	const meta = `{"apiVersion":"iam.kubesphere.io/v1beta1","metadata":{"name":"reader","uid":"u","resourceVersion":"5"},`
+	objects := map[string]string{
+		"globalroles": meta + `"kind":"GlobalRole",` + ruled[1:],
+		"globalrolebindings": meta + `"kind":"GlobalRoleBinding",` +
+			`"roleRef":{"apiGroup":"iam.kubesphere.io","kind":"GlobalRole","name":"reader"},` +
+			`"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"ann"}]}`,
+	}
+	removed = make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		kind := path.Base(r.URL.Path)
+		object, served := objects[kind]
+		w.Header().Set("Content-Type", "application/json")
+		switch q := r.URL.Query(); {
+		case !served:
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
+		case q.Get("sendInitialEvents") != "":
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`)
+		case q.Get("watch") == "":
+			_, _ = io.WriteString(w, `{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"5"},"items":[`+object+`]}`)
+		default:
+			_ = http.NewResponseController(w).Flush()
+			if kind == "globalrolebindings" {
+				select {
+				case <-removed:
+					gone := strings.Replace(object, `"resourceVersion":"5"`, `"resourceVersion":"6"`, 1)
+					_, _ = io.WriteString(w, `{"type":"DELETED","object":`+gone+"}\n")
+					_ = http.NewResponseController(w).Flush()
+				case <-r.Context().Done():
+				}
+			}
+			<-r.Context().Done()
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, removed
+}
+
+// While a stop waits, kube-apiserver still calls the webhooks of this replica: they decide by the rights of now.
+func TestARightThatEndsDuringAStopAllowsNothingMore(t *testing.T) { // S6
+	host, removed := rightsServer(t)
+	ctx, stop := context.WithCancel(t.Context())
+	h := &webhooks{known: admission.NewCache(), limits: resourcequota.NewLimits()}
+	if err := h.follow(ctx, &rest.Config{Host: host}); err != nil {
+		t.Fatal(err)
+	}
+	guard := &escalationWebhook{ready: h.ready, guard: &admission.Guard{Holdings: h.index, Known: h.known,
+		Native: func(context.Context, user.Info, string, schema.GroupVersionResource, string, string) (bool, error) {
+			return false, nil
+		}}}
+	until := func(code int32) {
+		t.Helper()
+		if err := pace.Until(t.Context(), time.Minute, func(ctx context.Context) error {
+			if r := guard.Handle(ctx, reviewOf(admissionv1.Create, "globalroles", ruled)).Result; r.Code != code {
+				return errors.New(r.Message)
+			}
+			return nil
+		}); err != nil {
+			t.Fatalf("the answer is not %d: %v", code, err)
+		}
+	}
+	w := work{begun: make(chan context.Context, 1), done: make(chan struct{})}
+	m := &Manager{mgr: w, hooks: h, delay: time.Hour}
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	until(http.StatusOK)
+	stop()
+	close(removed)
+	until(http.StatusForbidden)
+	close(w.done)
+	if err := <-ended; err != nil {
+		t.Errorf("a clean stop ended with %v", err)
+	}
+	h.store.Wait() // returns, since Run has ended the feeds
 }
 
 func TestANegativeDelayIsRefused(t *testing.T) {

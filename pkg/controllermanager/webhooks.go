@@ -68,10 +68,11 @@ type webhooks struct {
 	// would refuse everything.
 	counted bool
 	store   *store.Store
+	stop    context.CancelFunc // ends the feeds of store
 	synced  []func() error
 }
 
-// newWebhooks makes the certificate, and starts to watch roles and bindings until ctx ends. With port 0 there are no
+// newWebhooks makes the certificate, and starts to watch roles and bindings until end is called. With port 0 there are no
 // webhooks: then it returns nil.
 func newWebhooks(ctx context.Context, rc *rest.Config, o Options) (*webhooks, error) {
 	if o.WebhookPort == 0 {
@@ -108,14 +109,18 @@ func newWebhooks(ctx context.Context, rc *rest.Config, o Options) (*webhooks, er
 	return h, h.follow(ctx, rc)
 }
 
-// follow starts the feeds of the objects that the rules read.
+// follow starts the feeds of the objects that the rules read. They outlive ctx, which ends when a stop is requested: the webhooks decide
+// until Manager.Run has stopped them.
 func (h *webhooks) follow(ctx context.Context, rc *rest.Config) (err error) {
 	if h.index, err = rbac.NewIndex(); err != nil {
 		return err
 	}
-	if h.store, err = store.New(ctx, store.Options{Config: rc}); err != nil {
+	feeds, stop := context.WithCancel(context.WithoutCancel(ctx))
+	if h.store, err = store.New(feeds, store.Options{Config: rc}); err != nil {
+		stop()
 		return err
 	}
+	h.stop = stop
 	for gvr, sink := range h.index.Sinks() {
 		h.synced = append(h.synced, h.store.Feed(gvr, sink))
 	}
@@ -124,6 +129,14 @@ func (h *webhooks) follow(ctx context.Context, rc *rest.Config) (err error) {
 	}
 	h.synced = append(h.synced, h.store.Feed(quotav1alpha2.SchemeGroupVersion.WithResource("resourcequotas"), h.limits))
 	return nil
+}
+
+// end ends the feeds, after the last write was decided.
+func (h *webhooks) end() {
+	if h != nil {
+		h.stop()
+		h.store.Wait()
+	}
 }
 
 // ready returns nil once every kind of role and binding is loaded. A kind that the cluster does not have counts as loaded.
@@ -199,7 +212,6 @@ func (h *webhooks) add(mgr manager.Manager) error {
 	}
 	for _, r := range []manager.Runnable{
 		everywhere{func(ctx context.Context) error { h.keeper.Run(ctx); return nil }},
-		everywhere{func(ctx context.Context) error { <-ctx.Done(); h.store.Wait(); return nil }},
 		&registrar{api: h.client.AdmissionregistrationV1(), entries: h.entries,
 			clientConfig: h.clientConfig, changed: h.keeper.Changed(), limited: h.limits.Changed(), ready: h.ready, every: registrarEvery},
 	} {

@@ -28,13 +28,19 @@ const (
 // sources are the files, and folders of files, with the objects.
 var sources = []string{"roles", "install/workspace.yaml"}
 
-// Runnable makes them once after each start.
-type Runnable struct{ Client client.Client }
+// Runnable makes them after each start. Those that say who has a role are made once in the life of an installation (made_once.go).
+type Runnable struct {
+	// Client writes, and Live reads without the cache.
+	Client client.Client
+	Live   client.Reader
+	// Namespace is the namespace of the note of what was made once.
+	Namespace string
+}
 
 // NeedLeaderElection returns true, so that one replica does it.
 func (r *Runnable) NeedLeaderElection() bool { return true }
 
-// Start makes what is missing, and brings up to date what is there, until all is done or ctx ends.
+// Start makes what is missing, and brings up to date the roles and templates that are there, until all is done or ctx ends.
 func (r *Runnable) Start(ctx context.Context) error {
 	objects, err := Objects()
 	if err != nil {
@@ -58,9 +64,17 @@ func (r *Runnable) Start(ctx context.Context) error {
 }
 
 func (r *Runnable) apply(ctx context.Context, objects []*unstructured.Unstructured) error {
+	note, err := r.note(ctx, objects)
+	if err != nil {
+		return err
+	}
 	for _, o := range objects {
-		// Apply writes the answer into what it is given.
-		err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.FieldOwner(owner), client.ForceOwnership)
+		// Create and Apply write the answer into what they are given.
+		if o := o.DeepCopy(); isMadeOnce(o) {
+			err = r.makeOnce(ctx, note, o)
+		} else {
+			err = r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner(owner), client.ForceOwnership)
+		}
 		if err != nil {
 			return fmt.Errorf("make the %s %q: %w", o.GetKind(), o.GetName(), err)
 		}
