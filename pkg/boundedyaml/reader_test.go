@@ -22,7 +22,7 @@ var unbounded = map[string]string{
 	"admission/shipped/shipped_roles.go":     "objects of this repository",
 	"extension/kit/chart_loader.go":          "a file of who runs the program",
 	"extension/kit/lint.go":                  "a file of who runs the program",
-	"gateway/template.go":                    "a ConfigMap of kubesphere-system, which administrators write",
+	"gateway/load_template.go":               "a ConfigMap of kubesphere-system, which administrators write",
 	"idp/definition.go":                      "Secrets of kubesphere-system, which administrators write",
 	"idp/settings.go":                        "Secrets of kubesphere-system, which administrators write",
 	"oauth/client/client.go":                 "Secrets of kubesphere-system, which administrators write",
