@@ -97,3 +97,77 @@ func TestWhoWaitsBeginsWhenAnotherLeaves(t *testing.T) {
 		}
 	})
 }
+
+// Whoever has many waiting is not ahead of who has none, and service accounts leave room for people.
+func TestWhoHasTheFewestIsNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := inflight.NewByUser(4, 3)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var leave []func()
+		for _, owner := range []string{"ann", "ann", "system:serviceaccount:a", "system:serviceaccount:b"} {
+			left, err := l.Enter(owner)
+			if err != nil {
+				t.Fatalf("%s: %v", owner, err)
+			}
+			leave = append(leave, left)
+		}
+		began := make(chan string, 10)
+		for _, owner := range []string{"ann", "ann", "system:serviceaccount:c", "bob"} {
+			go func() {
+				if left, err := l.Wait(ctx, owner); err == nil {
+					began <- owner
+					<-ctx.Done()
+					left()
+				}
+			}()
+			synctest.Wait()
+		}
+		leave[0]()
+		synctest.Wait()
+		if len(began) != 1 || <-began != "bob" {
+			t.Error("who has the fewest is not next")
+		}
+		leave[1]()
+		synctest.Wait()
+		if len(began) != 1 || <-began != "ann" { // service accounts have half already
+			t.Error("an account of a third namespace goes ahead of ann")
+		}
+		leave[2]()
+		synctest.Wait()
+		if len(began) != 1 || <-began != "system:serviceaccount:c" {
+			t.Error("the account does not begin when another has ended")
+		}
+		cancel()
+		synctest.Wait()
+		leave[3]()
+		if n := l.Running(); n != 0 || l.Owners() != 0 {
+			t.Errorf("%d run in the end, of %d owners", n, l.Owners())
+		}
+	})
+}
+
+// A slot that comes at the moment when its waiter gives up is not lost.
+func TestAWaiterThatLeavesHoldsNothing(t *testing.T) {
+	for range 200 {
+		l := inflight.New[string](1, 1)
+		left, err := l.Enter("ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if leave, err := l.Wait(ctx, "bob"); err == nil {
+				leave()
+			}
+		}()
+		go cancel()
+		left()
+		<-done
+		if n := l.Running(); n != 0 {
+			t.Fatalf("%d run", n)
+		}
+	}
+}

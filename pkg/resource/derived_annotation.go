@@ -14,7 +14,8 @@ const annotationWait = time.Second
 
 // derivedAnnotation returns the keys of a kind's derived annotations, nil for a kind without any, and a function that returns
 // their values for an object: nil where they are not known, or not visible to the caller.
-func (s *Service) derivedAnnotation(ctx context.Context, own *plan.Kind, scope plan.Scope) (keys []string, of func(*index.Record) []string) {
+func (s *Service) derivedAnnotation(ctx context.Context, own *plan.Kind, scope plan.Scope) (keys []string,
+	of func(*index.Record) []string) {
 	m := own.Annotation
 	if m == nil {
 		return nil, nil

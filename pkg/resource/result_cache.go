@@ -75,35 +75,59 @@ func (s *Service) execute(snap *index.Snapshot, b *plan.Builder) (m plan.Matches
 	return m, f.facets, snap, nil
 }
 
-// errSearch says that nothing less than a search answers.
-var errSearch = errors.New("a search is needed")
+var (
+	// errSearch says that nothing less than a search answers.
+	errSearch = errors.New("a search is needed")
+	// errTaken says that another request has the turn.
+	errTaken = errors.New("another request has the turn")
+)
 
 // update returns the result on snap, or on a newer one. Searches run in a bounded number at once, since each has the rows and the counts of
-// all that matches; and one waits for others without the turn, so that it keeps nobody else from the same result.
+// all that matches. Whoever waits for the turn counts as no search, and whoever waits to search has no turn: neither keeps anybody else.
 func (r *result) update(s *Service, snap *index.Snapshot, b *plan.Builder) (*foundRows, *index.Snapshot, error) {
 	if f := r.now.Load(); f.is(snap) {
 		return f, snap, nil
 	}
-	f, at, err := r.next(s, snap, b, false)
-	if !errors.Is(err, errSearch) {
-		return f, at, err
+	for {
+		f, at, err := r.inTurn(s, snap, b)
+		if !errors.Is(err, errSearch) {
+			return f, at, err
+		}
+		if f, at, err = r.search(s, snap, b); !errors.Is(err, errTaken) {
+			return f, at, err
+		}
 	}
-	leave, err := s.searches.Wait(b.Ctx, httpcache.Owner(b.Ctx))
-	if err != nil {
-		return nil, nil, b.Ctx.Err()
-	}
-	defer leave()
-	return r.next(s, snap, b, true)
 }
 
-// next is update in the request's turn. Without search, the error is errSearch where the changes since the last result do not suffice.
-func (r *result) next(s *Service, snap *index.Snapshot, b *plan.Builder, search bool) (*foundRows, *index.Snapshot, error) {
+// inTurn is update once the request has its turn. The error is errSearch where the changes since the last result do not suffice.
+func (r *result) inTurn(s *Service, snap *index.Snapshot, b *plan.Builder) (*foundRows, *index.Snapshot, error) {
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
 	case <-b.Ctx.Done():
 		return nil, nil, b.Ctx.Err()
 	}
+	return r.next(s, snap, b, false)
+}
+
+// search is update by a search, once it may run. The error is errTaken where another request has the turn then, and may have the result.
+func (r *result) search(s *Service, snap *index.Snapshot, b *plan.Builder) (*foundRows, *index.Snapshot, error) {
+	leave, err := s.searches.Wait(b.Ctx, httpcache.Owner(b.Ctx))
+	if err != nil {
+		return nil, nil, b.Ctx.Err()
+	}
+	defer leave()
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	default:
+		return nil, nil, errTaken
+	}
+	return r.next(s, snap, b, true)
+}
+
+// next is update in the request's turn, with a search only where it may.
+func (r *result) next(s *Service, snap *index.Snapshot, b *plan.Builder, search bool) (*foundRows, *index.Snapshot, error) {
 	f := r.now.Load()
 	if f.passed(snap) {
 		var err error

@@ -83,7 +83,7 @@ func New(s *store.Store, o Options) *Service {
 	processors := runtime.GOMAXPROCS(0)
 	out := &Service{
 		store: s, options: o, planner: plan.New(s, kind.All()), results: lru.New[*result](resultBounds),
-		pages: page.NewCache(o.MaxInFlight, o.MaxBytes), searches: inflight.New[string](2*processors, processors),
+		pages: page.NewCache(o.MaxInFlight, o.MaxBytes), searches: inflight.NewByUser(2*processors, processors),
 	}
 	out.Tables = table.NewPrinters(s, out.planner)
 	out.Streams = watch.NewStreams(out.planner, out.pages.Responses(), out.Tables, out.List)

@@ -58,8 +58,7 @@ type Options struct {
 // Guard watches over long requests.
 type Guard struct {
 	options Options
-	// streams are counted by their owners. Those of service accounts are counted a second time, all together.
-	streams, ofServiceAccounts *inflight.Limit[string]
+	streams *inflight.Limit[string]
 }
 
 // New returns a Guard.
@@ -85,8 +84,7 @@ func New(o Options) *Guard {
 	if o.Total <= 0 {
 		o.Total = DefaultTotal
 	}
-	half := max(1, o.Total/2)
-	return &Guard{options: o, streams: inflight.New[string](o.Total, o.PerUser), ofServiceAccounts: inflight.New[string](half, half)}
+	return &Guard{options: o, streams: inflight.NewByUser(o.Total, o.PerUser)}
 }
 
 // Over begins to watch over r. The caller goes on with the request that it returns, and calls Stop when that is done. The error is a 429
@@ -128,18 +126,13 @@ func (g *Guard) enter(who string) (func(), error) {
 	case errors.Is(err, inflight.ErrFullForOwner):
 		return nil, apierrors.NewTooManyRequests(
 			fmt.Sprintf("%s %d streams open, as many as one may have: close some", inflight.Has(who), g.options.PerUser), retryAfter)
-	case err != nil:
-		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("this server has %d streams open, as many as it takes", g.options.Total), retryAfter)
-	case !inflight.IsServiceAccount(who):
-		return leave, nil
-	}
-	left, err := g.ofServiceAccounts.EnterWithoutOwner()
-	if err != nil {
-		leave()
+	case errors.Is(err, inflight.ErrFullForServiceAccounts):
 		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("service accounts have %d streams open at this server, as many as it takes of them",
 			max(1, g.options.Total/2)), retryAfter)
+	case err != nil:
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("this server has %d streams open, as many as it takes", g.options.Total), retryAfter)
 	}
-	return func() { left(); leave() }, nil
+	return leave, nil
 }
 
 func (g *Guard) check(s *Stream, r *http.Request) {

@@ -38,16 +38,23 @@ type inFlight struct {
 	of    map[string]int64
 }
 
+// serviceAccounts is the owner as which all service accounts are counted a second time.
+const serviceAccounts = "system:serviceaccounts"
+
 // take counts n more bytes of an owner where that makes no more than most in all, and reports whether it did. An owner has at most half
-// of all, or one longest answer: clients that read slowly keep nobody else from theirs.
+// of all, or one longest answer, and so have all service accounts together: clients that read slowly keep nobody else from theirs.
 func (l *inFlight) take(owner string, n, most int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.bytes+n > most || l.of[owner]+n > max(l.max/2, l.maxOne) {
+	share, account := max(l.max/2, l.maxOne), inflight.IsServiceAccount(owner)
+	if l.bytes+n > most || l.of[owner]+n > share || account && l.of[serviceAccounts]+n > share {
 		return false
 	}
 	l.bytes += n
 	l.of[owner] += n
+	if account {
+		l.of[serviceAccounts] += n
+	}
 	return true
 }
 
@@ -55,6 +62,13 @@ func (l *inFlight) release(owner string, n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.bytes -= n
+	l.less(owner, n)
+	if inflight.IsServiceAccount(owner) {
+		l.less(serviceAccounts, n)
+	}
+}
+
+func (l *inFlight) less(owner string, n int64) {
 	if l.of[owner] -= n; l.of[owner] == 0 {
 		delete(l.of, owner)
 	}

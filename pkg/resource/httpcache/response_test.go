@@ -123,6 +123,12 @@ func TestTheAnswersOfOneOwnerLeaveRoomForOthers(t *testing.T) {
 		f.Release()
 		f.Release()
 	}
+	if held := fill(accounts+"one", 100<<10) + fill("system:serviceaccount:another:one", 100<<10); held == 0 || held > 32<<20 {
+		t.Errorf("the service accounts of two namespaces have %d bytes", held)
+	}
+	for _, f := range of {
+		f.Release()
+	}
 	if n := all.inFlight.bytes; n != 0 || len(all.inFlight.of) != 0 {
 		t.Errorf("%d left over, of %v", n, all.inFlight.of)
 	}

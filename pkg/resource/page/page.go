@@ -240,5 +240,5 @@ const HeaderPartial = "X-Kapis-Partial"
 // time.
 func NewCache(maxInFlight, maxOne int64) *Cache {
 	return &Cache{slots: lru.New[*Slot](pageCacheBounds), responses: httpcache.NewResponses(maxInFlight, maxOne),
-		reads: inflight.New[string](readersOfAll, readers)}
+		reads: inflight.NewByUser(readersOfAll, readers)}
 }

@@ -46,7 +46,7 @@ type Handler struct {
 // New returns a handler.
 func New(store *scope.Store, files Files) *Handler {
 	return &Handler{Store: store, Files: files, Now: time.Now, images: &images{store, files},
-		reading: make(chan struct{}, readers), packages: inflight.New[string](maxPackages, maxOfUser)}
+		reading: make(chan struct{}, readers), packages: inflight.NewByUser(maxPackages, maxOfUser)}
 }
 
 const multipartForm = "multipart/form-data"

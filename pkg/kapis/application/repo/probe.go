@@ -31,7 +31,7 @@ type probes struct {
 	limit  *inflight.Limit[string] // by inflight.OwnerOf the user
 }
 
-func newProbes(p Prober) *probes { return &probes{p, inflight.New[string](maxProbes, maxOfUser)} }
+func newProbes(p Prober) *probes { return &probes{p, inflight.NewByUser(maxProbes, maxOfUser)} }
 
 // check returns an error if a Repo with this spec can't be reached, or has no index.
 func (p *probes) check(ctx context.Context, user string, spec *v2.RepoSpec) error {
