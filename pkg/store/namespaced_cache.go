@@ -86,7 +86,8 @@ func holdIn(s *Store, c *cache) error {
 	}
 	if c.watchers.Load() == 0 {
 		n, size, bound := watched(s)
-		if n >= max(s.options.Namespaces*(namespacePart-1)/namespacePart, 1) || size+c.size.Load() > bound {
+		// Some room is left for those that grow: one that is watched and soon ended again would be read again and again.
+		if n >= max(s.options.Namespaces*(namespacePart-1)/namespacePart, 1) || size+c.size.Load() > bound-bound/8 {
 			return tooManyWatched(c.gvr)
 		}
 	}
@@ -155,8 +156,8 @@ func (s *Store) stop(c *cache) {
 }
 
 // admit is called before n bytes of a namespace are stored. Where all namespaces together have too much, those used longest
-// ago are dropped. A namespace that is too large by itself is refused for some minutes. One that is watched ends where those that
-// are watched have too much together, and can be read again at once.
+// ago are dropped. A namespace that is too large by itself is refused for some minutes. Where those that are watched have too much
+// together, the largest of them ends, and can be read again at once.
 func (s *Store) admit(c *cache, n int) error {
 	c.arriving.Add(int64(n + index.RecordBytes))
 	size, bound := c.measure(), s.options.NamespaceBytes
@@ -177,14 +178,28 @@ func (s *Store) admit(c *cache, n int) error {
 		return errTooLarge
 	}
 	for s.namespaceBytes() > bound || crowded() {
-		oldest := s.oldest(c)
-		if oldest == nil || crowded() {
+		ends := s.oldest(c)
+		if crowded() {
+			ends = largestWatched(s)
+		}
+		if ends == nil || ends == c {
 			s.stop(c)
 			return errNoRoom
 		}
-		s.stop(oldest)
+		s.stop(ends)
 	}
 	return nil
+}
+
+// largestWatched returns the largest cache of a namespace that is watched, nil for none.
+func largestWatched(s *Store) (largest *cache) {
+	s.namespaced.Range(func(_, value any) bool {
+		if c := value.(*cache); c.watchers.Load() > 0 && (largest == nil || c.size.Load() > largest.size.Load()) {
+			largest = c
+		}
+		return true
+	})
+	return largest
 }
 
 // arrived records that an admitted object is in the collection, or is not stored after all. A nil object stands for the
