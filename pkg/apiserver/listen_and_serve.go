@@ -122,7 +122,7 @@ func serve(ctx context.Context, handler http.Handler, listeners []net.Listener, 
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	srv := &http.Server{
-		Handler:           d.Count(handler),
+		Handler:           web.EndStreams(d.Count(handler)),
 		ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		BaseContext: func(net.Listener) context.Context { return base },
 		ErrorLog:    log.New(klogWriter{}, "", 0),

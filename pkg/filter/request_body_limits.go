@@ -48,8 +48,8 @@ func Body(drain context.Context, stallTimeout time.Duration) Filter {
 				ReadCloser: r.Body, control: http.NewResponseController(w), drain: drain, stallTimeout: stallTimeout, rests: r.ProtoMajor == 1,
 			}
 			r.Body = b
-			// Nobody asks for trailers. net/http writes this map in whichever goroutine reads the end of the body, while Recheck may copy the
-			// request in another.
+			// Nobody asks for trailers. net/http writes this map in whichever goroutine reads the end of the body, while Recheck may
+			// copy the request in another.
 			r.Trailer = nil
 			b.begin()
 			defer b.leave()

@@ -40,6 +40,7 @@ func (d *Document) Respond(w http.ResponseWriter, r *http.Request) {
 	header.Set("Content-Type", d.mediaType)
 	header.Set("X-Content-Type-Options", "nosniff")
 	if r.Method != http.MethodHead {
+		defer WriteDeadline(w, r, int64(len(d.body)))()
 		_, _ = w.Write(d.body)
 	}
 }

@@ -7,15 +7,11 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 )
-
-// streamWriteTimeout is how long a client of HTTP/2 may take to receive a value, and again for each further MiB.
-const streamWriteTimeout = time.Minute
 
 // WriteJSON writes v with the status code.
 func WriteJSON(w http.ResponseWriter, r *http.Request, code int, v any) {
@@ -30,10 +26,7 @@ func WriteJSON(w http.ResponseWriter, r *http.Request, code int, v any) {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
 	if r.Method != http.MethodHead {
-		if r.ProtoMajor >= 2 { // a client of HTTP/2 may take nothing of a stream for as long as it likes
-			timeout := streamWriteTimeout * time.Duration(1+len(body)>>20)
-			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout))
-		}
+		defer WriteDeadline(w, r, int64(len(body)))()
 		_, _ = w.Write(body) // the client is gone
 	}
 }

@@ -174,6 +174,7 @@ func serveDocument(w http.ResponseWriter, r *http.Request, d *document) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Etag", d.etag)
 	h.Set("Vary", "Accept")
+	defer web.WriteDeadline(w, r, int64(len(d.body)))()
 	http.ServeContent(w, r, "", d.modified, bytes.NewReader(d.body))
 }
 

@@ -125,6 +125,7 @@ func (a *answer) Respond(w http.ResponseWriter, r *http.Request) {
 		h.Set("Content-Length", strconv.FormatInt(length, 10))
 	}
 	w.WriteHeader(a.code())
+	defer web.WriteDeadline(w, r, max(length, 2*maxBody))()
 	_, _ = io.Copy(w, body) // one of the two sides is gone: no one can be told
 }
 
