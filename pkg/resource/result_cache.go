@@ -21,10 +21,11 @@ const resultBytes = 1 << 10
 // and an insertion into the order, not a search. Queries of one key share it. It is of one snapshot, and never goes back to
 // an older one.
 type result struct {
-	key  string
-	turn chan struct{} // holds one while a request searches: others wait for its result
-	now  atomic.Pointer[foundRows]
-	work *workingSet // of the request that has the turn; nil where the search must start over
+	key       string
+	turn      chan struct{} // holds one while a request searches: others wait for its result
+	searching atomic.Bool   // a request that may search has the turn, or waits for it
+	now       atomic.Pointer[foundRows]
+	work      *workingSet // of the request that has the turn; nil where the search must start over
 }
 
 // foundRows is what a query found on one snapshot. It does not change.
@@ -78,8 +79,8 @@ func (s *Service) execute(snap *index.Snapshot, b *plan.Builder) (m plan.Matches
 var (
 	// errSearch says that nothing less than a search answers.
 	errSearch = errors.New("a search is needed")
-	// errTaken says that another request has the turn.
-	errTaken = errors.New("another request has the turn")
+	// errTaken says that another request searches for the same result, or is about to.
+	errTaken = errors.New("another request searches for it")
 )
 
 // update returns the result on snap, or on a newer one. Searches run in a bounded number at once, since each has the rows and the counts of
@@ -110,18 +111,23 @@ func (r *result) inTurn(s *Service, snap *index.Snapshot, b *plan.Builder) (*fou
 	return r.next(s, snap, b, false)
 }
 
-// search is update by a search, once it may run. The error is errTaken where another request has the turn then, and may have the result.
+// search is update by a search, once it may run. The error is errTaken where another request is about to search. A turn without a search is
+// short, and is waited for: those who only learn in it that a search is needed would otherwise take it from each other for ever.
 func (r *result) search(s *Service, snap *index.Snapshot, b *plan.Builder) (*foundRows, *index.Snapshot, error) {
 	leave, err := s.searches.Wait(b.Ctx, httpcache.Owner(b.Ctx))
 	if err != nil {
 		return nil, nil, b.Ctx.Err()
 	}
 	defer leave()
+	if !r.searching.CompareAndSwap(false, true) {
+		return nil, nil, errTaken
+	}
+	defer r.searching.Store(false)
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
-	default:
-		return nil, nil, errTaken
+	case <-b.Ctx.Done():
+		return nil, nil, b.Ctx.Err()
 	}
 	return r.next(s, snap, b, true)
 }

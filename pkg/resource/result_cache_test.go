@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -285,6 +286,46 @@ func TestSearchesAtOnceAreBounded(t *testing.T) {
 	}
 	if most.Load() > ofOne+1 {
 		t.Errorf("%d searches run at once", most.Load())
+	}
+}
+
+// However many requests wait for the turn of a result that is not there, one of them searches, and all have it.
+func TestOneOfThoseWhoWaitForAResultSearches(t *testing.T) {
+	const n = 40
+	w := newWorld(t, map[string][]string{podsPath: manyPods(1)}, Options{})
+	var asked, searches atomic.Int64
+	ended := make(chan error)
+	var taken *result
+	for i := range n {
+		b := w.builder(request.WithUser(t.Context(), &user.DefaultInfo{Name: "ann"}), t, plan.Scope{}, "name=p&sortBy=.metadata.labels.a", &asked)
+		snap, err := w.snapshotFor(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Check(func(*index.Record) bool {
+			searches.Add(1)
+			return true
+		})
+		if i == 0 { // as one who searches, and gives up
+			taken = w.results.Get(b.ResultKey(nil), resultBytes, newResult)
+			taken.turn <- struct{}{}
+		}
+		go func() {
+			_, _, _, err := w.execute(snap, b)
+			ended <- err
+		}()
+	}
+	for stacks := make([]byte, 4<<20); strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "(*result).inTurn(") < n; {
+		runtime.Gosched()
+	}
+	<-taken.turn
+	for range n {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if got := searches.Load(); got != 1 {
+		t.Errorf("%d searches ran, want 1", got)
 	}
 }
 
