@@ -53,7 +53,7 @@ func TestU14AKindThatCantBeListedHoldsUpNoOtherController(t *testing.T) {
 		t.Errorf("the program ends when a kind was not loaded for %v", o.Controller.CacheSyncTimeout)
 	}
 	o.Controller.SkipNameValidation = new(true) // for -count=2
-	o.NewCache = newBoundedCache(time.Millisecond)
+	o.NewCache = newBoundedCache(time.Millisecond, time.Hour)
 	o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 		m := meta.NewDefaultRESTMapper(nil)
 		for _, kind := range append(iam("User", "GlobalRole"), rbacv1.SchemeGroupVersion.WithKind("ClusterRole"),
@@ -95,6 +95,10 @@ func TestU14AKindThatCantBeListedHoldsUpNoOtherController(t *testing.T) {
 		t.Fatal("no controller works")
 	}
 	gate := &crdGate{mgr: mgr}
+	if gate.synced(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil)) == nil {
+		t.Error("it is ready while a kind that its webhooks may read is not loaded, as one that only takes long")
+	}
+	mgr.GetCache().(*boundedCache).readyWait = 0
 	if err := pace.Until(t.Context(), time.Minute, func(ctx context.Context) error {
 		return gate.synced(httptest.NewRequestWithContext(ctx, http.MethodGet, "/readyz", nil))
 	}); err != nil {

@@ -100,12 +100,16 @@ func (s *crdGate) lacks(c controller) error {
 	return nil
 }
 
-// synced is the readiness check: it fails until the caches are filled, or fillWait has passed. A kind that can't be listed takes only
+// synced is the readiness check: it fails until the caches are filled, or readyWait has passed. A kind that can't be listed takes only
 // the webhooks along that read it.
 func (s *crdGate) synced(r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 	defer cancel()
-	if !s.mgr.GetCache().WaitForCacheSync(ctx) {
+	all := s.mgr.GetCache().WaitForCacheSync
+	if c, ok := s.mgr.GetCache().(*boundedCache); ok {
+		all = c.ready
+	}
+	if !all(ctx) {
 		return errors.New("the caches are not filled yet")
 	}
 	return nil

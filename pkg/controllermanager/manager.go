@@ -248,7 +248,7 @@ func options(o Options) manager.Options {
 				&rbacv1.ClusterRole{}: own, &rbacv1.ClusterRoleBinding{}: own, &rbacv1.Role{}: own, &rbacv1.RoleBinding{}: own,
 			},
 		},
-		NewCache:                      newBoundedCache(fillWait),
+		NewCache:                      newBoundedCache(fillWait, readyWait),
 		Controller:                    ctrlconfig.Controller{CacheSyncTimeout: kindWait},
 		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		LeaderElection:                o.LeaderElect,
