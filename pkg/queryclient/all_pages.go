@@ -34,7 +34,10 @@ func (c *Client) GetAll(ctx context.Context, q Query, accept string) ([]byte, bo
 		return nil, false, err
 	}
 	all := map[string]json.RawMessage{}
-	if err := json.Unmarshal(text, &all); err != nil || len(all["next"]) == 0 {
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, false, fmt.Errorf("read the list: %w", err)
+	}
+	if len(all["next"]) == 0 {
 		return text, partial, nil
 	}
 	items := "items"
@@ -57,7 +60,7 @@ func (c *Client) GetAll(ctx context.Context, q Query, accept string) ([]byte, bo
 			break
 		}
 		q.Parameters.Set("next", page.Next)
-		more := false
+		var more bool
 		if text, more, err = c.Get(ctx, q, accept); err != nil {
 			return nil, false, err
 		}
