@@ -23,7 +23,7 @@ var (
 type Limit[Owner comparable] struct {
 	most, mostOfOne int
 
-	// ofAccounts is a second bound on those for whom isAccount is true, all together; nil for none.
+	// isAccount says for whom there is a second bound, mostOfAccounts for all of them together; nil for nobody.
 	isAccount      func(Owner) bool
 	mostOfAccounts int
 
@@ -52,7 +52,8 @@ func NewByUser(most, mostOfOne int) *Limit[string] {
 	return l
 }
 
-// Enter counts one more of owner, until leave is called, which counts once. Its errors are ErrFull and ErrFullForOwner.
+// Enter counts one more of owner, until leave is called, which counts once. Its errors are ErrFull, ErrFullForOwner and, of NewByUser,
+// ErrFullForServiceAccounts.
 func (l *Limit[Owner]) Enter(owner Owner) (leave func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
