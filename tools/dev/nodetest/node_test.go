@@ -176,16 +176,27 @@ func (p *plane) with(t *testing.T) *plane {
 	return p
 }
 
-// showLogs prints the end of what the node's programs have logged.
+// showLogs prints the conditions of the node, its pods, and the end of what its programs have logged.
 func (p *plane) showLogs() {
+	for _, args := range [][]string{
+		{"get", "node", "real-0", `--output=jsonpath={range .status.conditions[*]}{.type} {.status}: {.message}{"\n"}{end}`},
+		{"get", "pods", "--all-namespaces", "--output=wide"},
+	} {
+		out, err := p.runWith(context.WithoutCancel(p.t.Context()), "", "kubectl", args...) // the test has ended
+		p.t.Logf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
 	for _, name := range []string{"dev", "real-node", "containerd", "real-kubelet", "kube-proxy"} {
 		data, _ := os.ReadFile(filepath.Join(p.dir, "log", name+".log"))
 		p.t.Logf("the end of %s.log:\n%s", name, data[max(0, len(data)-4000):])
 	}
 }
 
-func (p *plane) run(in string, name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(p.t.Context(), 2*within)
+func (p *plane) run(in, name string, args ...string) (string, error) {
+	return p.runWith(p.t.Context(), in, name, args...)
+}
+
+func (p *plane) runWith(ctx context.Context, in, name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*within)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(p.bin, name), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(p.dir, "kubeconfig"))

@@ -81,11 +81,13 @@ registerWithTaints:
 # Images were imported: no registry has them.
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
+# 0% is no threshold. The disk and the memory are the machine's, which others use too: no pod of this node ends for what they take.
 evictionHard:
-  memory.available: 1%
-  nodefs.available: 1%
-  nodefs.inodesFree: 1%
-  imagefs.available: 1%
+  memory.available: 0%
+  nodefs.available: 0%
+  nodefs.inodesFree: 0%
+  imagefs.available: 0%
+  imagefs.inodesFree: 0%
 failSwapOn: false
 clusterDNS: [{{.NodeIP}}]
 clusterDomain: cluster.local

@@ -60,6 +60,35 @@ func TestVersionOneOfCgroupsIsNoReasonToStop(t *testing.T) {
 	}
 }
 
+func TestAFullMachineEndsNoPod(t *testing.T) {
+	c := testConfig(t)
+	if err := c.writeFiles(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(c.path("kubelet.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(data), "\nevictionHard:\n")
+	var signals []string
+	for line := range strings.Lines(rest) {
+		signal, threshold, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		if !strings.HasPrefix(line, "  ") {
+			break
+		}
+		if threshold != "0%" {
+			t.Errorf("pods end where %s is below %s", signal, threshold)
+		}
+		signals = append(signals, signal)
+	}
+	// Without a threshold of its own, a signal has the kubelet's.
+	for _, want := range []string{"memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree"} {
+		if !slices.Contains(signals, want) {
+			t.Errorf("%s is left to the kubelet", want)
+		}
+	}
+}
+
 func TestImageArchive(t *testing.T) {
 	i := image{name: BusyboxImage, command: []string{"sh"}, files: busyboxFiles([]byte("program"), []string{"busybox", "sh", "sbin/ip"})}
 	data, err := i.archive()
