@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"strings"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -23,6 +24,9 @@ type hubKey struct{}
 
 // AsHub returns a context whose requests are this server's own, and no user's.
 func AsHub(ctx context.Context) context.Context { return context.WithValue(ctx, hubKey{}, true) }
+
+// IsHubPath reports whether a member serves a path to its hub alone: no user's request for it is passed on.
+func IsHubPath(path string) bool { return path == "/fleet" || strings.HasPrefix(path, "/fleet/") }
 
 // inFlight is what runs at a member. A request that another replica has passed on is of no user here: that replica counts it as its user's.
 type inFlight struct{ requests, streams, own *inflight.Limit[Caller] }

@@ -107,6 +107,8 @@ func enterable(find func(string) *cluster.Member, info *request.Info, u user.Inf
 		return nil, errors.New("pass a request to a member cluster: it was neither parsed nor authenticated")
 	case !d.Allowed():
 		return nil, errors.New("pass a request to a member cluster: it was not authorized")
+	case cluster.IsHubPath(info.Path):
+		return nil, status.NoResource()
 	}
 	member := find(info.Cluster)
 	if member == nil {

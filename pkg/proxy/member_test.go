@@ -14,13 +14,21 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/cluster"
+	"kapis.dev/ks-apiserver/pkg/cluster/extensionsync"
+	"kapis.dev/ks-apiserver/pkg/cluster/fleetsync"
+	"kapis.dev/ks-apiserver/pkg/cluster/join"
 	"kapis.dev/ks-apiserver/pkg/cluster/linktest"
+	"kapis.dev/ks-apiserver/pkg/cluster/peer"
+	"kapis.dev/ks-apiserver/pkg/cluster/releasesync"
+	"kapis.dev/ks-apiserver/pkg/cluster/revalidate"
+	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/stream"
 )
@@ -253,6 +261,31 @@ func TestOnlyWhatWasDecidedIsSent(t *testing.T) {
 	filtered(NewMembers(f.members.ByName, stream.New(stream.Options{})), person, authz.Decision{})(rec, r)
 	if rec.Code != http.StatusInternalServerError {
 		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+}
+
+// F15: what a hub asks for itself no user asks through it, in whatever form.
+func TestNoUserAsksAsTheHub(t *testing.T) {
+	f := newFleet(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s was sent", r.URL.Path) })
+	for _, path := range []string{fleetsync.PathObjects, fleetsync.PathDigest, fleetsync.PathBound, fleetsync.PathAbout, fleetsync.PathHealth,
+		fleetsync.PathCreator, extensionsync.PathAgent, releasesync.PathRelease, releasesync.PathRemove, revalidate.Path, peer.Path, join.PathDirect,
+		"/fleet", "/fleet/", "/%66leet/objects", "/fleet%2Fobjects"} {
+		for _, headers := range [][]string{nil, {"Connection: Upgrade", "Upgrade: websocket"}} {
+			body := "{}"
+			if headers != nil {
+				body = ""
+			}
+			if rec := f.do(person, http.MethodPost, "/clusters/m1"+path, body, headers...); rec.Code < 400 || rec.Code >= 500 {
+				t.Errorf("%s: %d %s", path, rec.Code, rec.Body)
+			}
+		}
+		i := &request.Info{Verb: "get", Cluster: "m1", Path: path}
+		if strings.HasPrefix(path, "/fleet/") {
+			resp, err := MemberReader{f.members.ByName}.Read(t.Context(), person, allowed, i, "", nil)
+			if !apierrors.IsNotFound(err) {
+				t.Errorf("%s is read: %v, %v", path, resp, err)
+			}
+		}
 	}
 }
 

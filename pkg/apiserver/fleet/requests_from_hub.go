@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
+	authnfleet "kapis.dev/ks-apiserver/pkg/authn/fleet"
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/extensionsync"
 	"kapis.dev/ks-apiserver/pkg/cluster/fleetsync"
@@ -18,7 +19,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/version"
 )
 
-// ofHub answers what a hub asks for itself, and leaves the requests of users to next. Nothing else reaches it than what came over a link.
+// ofHub answers what a hub asks for itself, and leaves the requests of users to next, by whatever path. Nothing else reaches it than what
+// came over a link.
 func ofHub(o Options, kubernetesVersion string, next http.Handler) (http.Handler, error) {
 	c := rest.CopyConfig(o.Cluster)
 	c.Impersonate = rest.ImpersonationConfig{UserName: clusterv1alpha1.HubUser}
@@ -37,6 +39,8 @@ func ofHub(o Options, kubernetesVersion string, next http.Handler) (http.Handler
 	unchanged := &revalidate.Member{Next: next, Changes: o.Changes, Drain: o.Drain}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
+		case authnfleet.NamesUser(r):
+			next.ServeHTTP(w, r)
 		case fleetsync.Owns(r.URL.Path):
 			sync.ServeHTTP(w, r)
 		case extensionsync.Owns(r.URL.Path):

@@ -47,6 +47,11 @@ func (*Authenticator) Headers() []string {
 	return []string{HeaderUser, HeaderUID, HeaderGroup, HeaderScope}
 }
 
+// NamesUser reports whether the hub sends a request for a user, whom it names in each of them. Its own have no such header.
+func NamesUser(r *http.Request) bool {
+	return slices.ContainsFunc((*Authenticator)(nil).Headers(), func(name string) bool { return len(r.Header[name]) > 0 })
+}
+
 // HeaderPrefixes returns none.
 func (*Authenticator) HeaderPrefixes() []string { return nil }
 

@@ -179,6 +179,26 @@ func TestNobodyLearnsOfAClusterThatTheyMayNotEnter(t *testing.T) {
 	}
 }
 
+// isNotTheHub checks that u, who may enter a member, can ask nothing there that its hub asks (F15).
+func (u user) isNotTheHub(t *testing.T, member string) {
+	t.Helper()
+	const name = "not-the-hub"
+	binding := named("GlobalRoleBinding", name, obj{
+		"roleRef":  obj{"apiGroup": "iam.kubesphere.io", "kind": "GlobalRole", "name": "platform-admin"},
+		"subjects": []obj{{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": u.name}}})
+	for path, body := range map[string]obj{
+		"objects": {"hub": "x", "changes": []obj{{"kind": "globalrolebindings", "name": name, "object": binding}}},
+		"digest":  {"hub": "x", "gone": []obj{{"kind": "workspaces", "name": "placed", "propagation": "Background"}}},
+		"creator": {"hub": "x", "user": u.name},
+		"about":   {}, "unchanged": {}, "extensions/state": {}, "releases/state": {},
+	} {
+		u.must(t, http.StatusNotFound, http.MethodPost, "/clusters/"+member+"/fleet/"+path, body)
+	}
+	if text, err := at(t, member, "get", "globalrolebindings.iam.kubesphere.io", name); err == nil {
+		t.Errorf("a user of the fleet has spoken as its hub: %s", text)
+	}
+}
+
 // F24, F27, F28: what the fleet keeps in a member is there soon after it is on the hub, and gone soon after, and nothing that users log in with.
 func TestAWorkspaceIsWhereItIsPlaced(t *testing.T) {
 	a := admin(t)
@@ -189,6 +209,7 @@ func TestAWorkspaceIsWhereItIsPlaced(t *testing.T) {
 	u.becomes(t, patience, http.StatusOK, http.MethodPost, namespaces, obj{"apiVersion": "v1", "kind": "Namespace", "metadata": obj{"name": "placed-ns"}})
 	u.becomes(t, patience, http.StatusOK, http.MethodGet, "/clusters/"+dialer+"/api/v1/namespaces/placed-ns/pods", nil)
 	u.must(t, http.StatusForbidden, http.MethodGet, "/clusters/"+direct+"/api/v1/namespaces/default/pods", nil)
+	u.isNotTheHub(t, dialer)
 	text, err := at(t, dialer, "get", "users.iam.kubesphere.io", u.name, "-o", "json")
 	if err != nil {
 		t.Fatal(err)
