@@ -15,7 +15,6 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/admission/refusal"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
-	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
@@ -177,19 +176,6 @@ func (q *escalationCheck) may(at authz.BindingScope, verb, resource, name string
 		return false, fmt.Errorf("ask kube-apiserver whether %s may %s %s: %w", q.By.GetName(), verb, resource, err)
 	}
 	return ok, nil
-}
-
-// isSystem reports whether a scope is the workspace of the system, or a namespace that is in it or is the system's by its name.
-func (q *escalationCheck) isSystem(at authz.BindingScope) bool { return isSystem(q.guard.Holdings, at) }
-
-func isSystem(of Memberships, at authz.BindingScope) bool {
-	switch at.Scope {
-	case request.Workspace:
-		return at.Workspace == tenantv1beta1.SystemWorkspace
-	case request.Namespace:
-		return tenantv1beta1.IsSystemNamespace(at.Namespace) || of.WorkspaceOf(at.Namespace) == tenantv1beta1.SystemWorkspace
-	}
-	return false
 }
 
 // orNamed says which verb, by name, would allow the write.

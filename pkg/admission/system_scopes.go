@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
@@ -23,4 +24,17 @@ func SystemScopes(of Memberships, u user.Info) (out []authz.BindingScope) {
 		out = append(out, authz.BindingScope{Scope: request.Namespace, Namespace: name})
 	}
 	return slices.DeleteFunc(out, func(at authz.BindingScope) bool { return !isSystem(of, at) })
+}
+
+// isSystem reports whether a scope is the workspace of the system, or a namespace that is in it or is the system's by its name.
+func (q *escalationCheck) isSystem(at authz.BindingScope) bool { return isSystem(q.guard.Holdings, at) }
+
+func isSystem(of Memberships, at authz.BindingScope) bool {
+	switch at.Scope {
+	case request.Workspace:
+		return at.Workspace == tenantv1beta1.SystemWorkspace
+	case request.Namespace:
+		return tenantv1beta1.IsSystemNamespace(at.Namespace) || of.WorkspaceOf(at.Namespace) == tenantv1beta1.SystemWorkspace
+	}
+	return false
 }
