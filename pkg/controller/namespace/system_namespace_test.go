@@ -74,3 +74,14 @@ func TestD8NamespacesOfTheSystemJoinItsWorkspace(t *testing.T) {
 		t.Errorf("taken out again, it has workspace %q and protection %q", w, p)
 	}
 }
+
+// S6: who may create namespaces anywhere does not become the administrator of one in which the platform installs.
+func TestNobodyIsTheCreatorOfANamespaceOfTheSystem(t *testing.T) {
+	for _, name := range []string{"default", "kube-made", "kubesphere-logging-system", "extension-shop", "svc"} {
+		f := newFixture(t, project(name, "demo", "ann"))
+		f.run(name)
+		if got := f.boundIn(name); got != "" {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
