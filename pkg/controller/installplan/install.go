@@ -119,7 +119,7 @@ func (r *Reconciler) prepare(ctx context.Context, want *wanted) error {
 	if want.values, err = extensionrelease.Values(plan.Spec.Config, m, want.settings, want.to); err != nil {
 		return waits(v1alpha1.ConditionInitialized, "InvalidConfig", "%v", err)
 	}
-	if err := r.namespace(ctx, plan.Name, want.namespace); err != nil {
+	if err := r.namespace(ctx, plan, want.namespace); err != nil {
 		return err
 	}
 	say(s, v1alpha1.ConditionInitialized, true, "Initialized", "everything is there that the installation needs", r.Now())

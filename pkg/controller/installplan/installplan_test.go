@@ -389,16 +389,6 @@ func TestAReleaseThatIsGoneIsRemoved(t *testing.T) { // X27
 	}
 }
 
-func TestTheNamespaceOfSomebodyElseIsNotTaken(t *testing.T) { // X18
-	w := newWorld(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "extension-shop", Labels: map[string]string{"kubesphere.io/workspace": "theirs"}}})
-	w.version("shop", "1.0.0", permissions, nil)
-	w.plan("shop", "1.0.0", nil)
-	w.reconcile("shop")
-	if p := w.get("shop"); condition(p, "Initialized") != "False NamespaceTaken" || len(w.applied) > 0 {
-		t.Errorf("%q, %d", condition(p, "Initialized"), len(w.applied))
-	}
-}
-
 func TestWhatIsInstalledAlreadyIsAdopted(t *testing.T) { // X39
 	w := newWorld(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "extension-shop", Labels: map[string]string{v1alpha1.LabelExtension: "shop"}}})
 	w.version("shop", "1.0.0", permissions, nil)

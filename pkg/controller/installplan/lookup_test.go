@@ -10,11 +10,13 @@ import (
 	"k8s.io/component-helpers/auth/rbac/validation"
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/helm"
 )
 
 func own(namespace string) *corev1.Namespace {
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{v1alpha1.LabelExtension: "shop"}}}
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{
+		v1alpha1.LabelExtension: "shop", tenantv1beta1.LabelWorkspace: tenantv1beta1.SystemWorkspace}}}
 }
 
 // X21: what templates look for is read by the installer within what was approved, while the operation runs.

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/controller/extensionrelease"
@@ -71,6 +72,13 @@ func (h hooks) runBeforeRemoval(ctx context.Context, w *writer, note *hookjob.No
 	plan, bound := w.Object, permission.Bound{}
 	if err := json.Unmarshal(note.Bound, &bound); err != nil {
 		return fmt.Errorf("read what was approved for %s: %w", plan.Name, err)
+	}
+	is := &corev1.Namespace{}
+	if err := h.Client.Get(ctx, client.ObjectKey{Name: note.Namespace}, is); err != nil {
+		return err
+	}
+	if !isOfPlatform(is) && !runsIn(plan, is) {
+		return fmt.Errorf("the namespace %s is not the one that it was installed in", is.Name)
 	}
 	hook := h.make(plan, note.Namespace, actionUninstall)
 	hook.Image, hook.Within = note.Image, removalHookTime
