@@ -53,7 +53,8 @@ func TestANamespaceIsNotMovedByWhoOwnsIt(t *testing.T) {
 	a.must(t, http.StatusOK, http.MethodPatch, "/api/v1/namespaces/"+ns+"/status", labels(`"`+workspaceLabel+`":"`+theirs+`"`), asMerge)
 }
 
-// S8: whoever may create namespaces by a role of a workspace chooses neither their pod security nor that nobody may delete them.
+// S8: whoever may create namespaces by a role of a workspace chooses neither their pod security nor that nobody may delete them, nor a name of the
+// system's, of an extension's, or one where search lists look for Services of others.
 func TestANamespaceOfAWorkspaceIsBornPlain(t *testing.T) {
 	ws, _, u := workspaceRole(t, rule{[]string{"", "tenant.kubesphere.io"}, []string{"namespaces"}, []string{"get", "create"}})
 	whole := func(name, label, value string) obj {
@@ -74,9 +75,9 @@ func TestANamespaceOfAWorkspaceIsBornPlain(t *testing.T) {
 		return err
 	})
 	for _, path := range []string{all, tenants + "/workspaces/" + ws + "/namespaces"} {
-		for _, prefix := range []string{"kube-", "kubesphere-"} {
-			if r := u.must(t, http.StatusForbidden, http.MethodPost, path, whole(unique(prefix+"mine"), "", "")); !strings.Contains(r.body, "system") {
-				t.Errorf("%s %s: %s", path, prefix, clip(r.body))
+		for _, reserved := range []string{unique("kube-mine"), unique("kubesphere-mine"), unique("extension-mine"), "svc"} {
+			if r := u.must(t, http.StatusForbidden, http.MethodPost, path, whole(reserved, "", "")); !strings.Contains(r.body, "system") {
+				t.Errorf("%s %s: %s", path, reserved, clip(r.body))
 			}
 		}
 		for label, value := range map[string]string{"pod-security.kubernetes.io/enforce": "privileged", "kubesphere.io/protected-resource": ""} {

@@ -111,7 +111,7 @@ func (h *Handler) createNamespace(r *restful.Request) (any, error) {
 	if err := h.open(ctx, workspace); err != nil {
 		return nil, err
 	}
-	if tenantv1beta1.IsSystemNamespace(o.GetName()) {
+	if tenantv1beta1.IsReservedNamespace(o.GetName()) {
 		if err := h.forAdministrators(ctx, o.GetName()); err != nil {
 			return nil, err
 		}

@@ -40,11 +40,14 @@ func TestNamespacesAreCreatedInTheirWorkspace(t *testing.T) {
 		{"NotIntoAnotherByItsLabel", "maker", "a", namespaceOf("x1", label("b")), 400, "same"},                 // S7
 		{"NotWithAnotherPodSecurity", "maker", "a", namespaceOf("x2", `"pod-security.kubernetes.io/enforce":"privileged"`), 403, "pod-security"},
 		{"NotOfTheSystem", "maker", "a", namespaceOf("kube-x", ""), 403, "system"},
+		{"NotOfAnExtension", "maker", "a", namespaceOf("extension-shop", `"kubesphere.io/extension-ref":"shop"`), 403, "system"},
+		{"NotWhereSearchListsLookForServices", "maker", "a", namespaceOf("svc", ""), 403, "system"},
 		{"NotElsewhere", "maker", "b", namespaceOf("x3", ""), 403, ""},
 		{"NotInAWorkspaceThatIsEnding", "maker", "ending", namespaceOf("x4", ""), 409, "deleted"},
 		{"NotInNone", "admin", "none", namespaceOf("x5", ""), 404, "none"},
 		{"NotTwice", "admin", "a", namespaceOf("a1", ""), 409, ""},
 		{"TheAdministratorSetsPodSecurity", "admin", "a", namespaceOf("n4", `"pod-security.kubernetes.io/enforce":"restricted"`), 200, "restricted"},
+		{"TheAdministratorTakesAnyName", "admin", "a", namespaceOf("extension-shop", ""), 200, "extension-shop"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if body := w.must(c.code, c.who, http.MethodPost, "/workspaces/"+c.workspace+"/namespaces", c.body); !strings.Contains(body, c.has) {

@@ -16,6 +16,13 @@ func IsSystemNamespace(name string) bool {
 		strings.HasPrefix(name, "kubesphere-")
 }
 
+// IsReservedNamespace tells by its name whether members of workspaces can't create a namespace: those of the system and of extensions, and
+// svc, in which the search lists of pods look for shop.extension-shop.svc before they look in extension-shop. The policy
+// birth.namespaces.kapis.dev in config/install/admission.yaml has the same list.
+func IsReservedNamespace(name string) bool {
+	return IsSystemNamespace(name) || name == "svc" || strings.HasPrefix(name, "extension-")
+}
+
 // Workspace is a set of namespaces with members and roles of its own, in one cluster.
 //
 // +kubebuilder:object:root=true
