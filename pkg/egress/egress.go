@@ -52,8 +52,10 @@ func NewTransport(o Options) *http.Transport {
 			return check(network, address, &o)
 		}}
 	return &http.Transport{
-		Proxy:           nil,
-		DialContext:     d.DialContext,
+		Proxy: nil,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return d.DialContext(ctx, network, Absolute(address))
+		},
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.SkipVerify, RootCAs: o.RootCAs},
 		// InsecureSkipVerify is set only if the user whose data it is asks for it.
 		TLSHandshakeTimeout:    handshakeTimeout,
