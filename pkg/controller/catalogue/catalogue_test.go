@@ -222,6 +222,8 @@ func TestWhatIsInstalledIsNotDeleted(t *testing.T) {
 		refused        bool
 	}{
 		{"extensions", "shop", shop(), true}, {"extensions", "pay", nil, true}, {"extensions", "other", nil, false},
+		{"extensions", "", shop(), true}, // one of a collection
+		{"extensions", "", &v1alpha1.Extension{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, false},
 		{"extensionversions", "shop-2.0.0", version("2.0.0", "", ""), true}, {"extensionversions", "shop-1.0.0", version("1.0.0", "", ""), true},
 		{"extensionversions", "shop-0.9.0", version("0.9.0", "", ""), true}, {"extensionversions", "shop-3.0.0", version("3.0.0", "", ""), false},
 		{"extensionversions", "shop-2.0.0", relabelled, true}, {"extensionversions", "shop-1.0.0", emptied, true},
@@ -231,8 +233,10 @@ func TestWhatIsInstalledIsNotDeleted(t *testing.T) {
 			t.Errorf("%d, %s %s: %+v", i, c.resource, c.name, out)
 		}
 	}
-	if out := ask(v, "extensionversions", "x", "no object"); out.Allowed {
-		t.Error("what can't be read is deleted")
+	for _, of := range []struct{ resource, name string }{{"extensionversions", "x"}, {"extensions", ""}} {
+		if out := ask(v, of.resource, of.name, "no object"); out.Allowed || out.Result.Code != http.StatusBadRequest {
+			t.Errorf("one of %s that can't be read: %+v", of.resource, out)
+		}
 	}
 	down := interceptor.NewClient(controllertest.New(t, nil).Client.(client.WithWatch), interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {

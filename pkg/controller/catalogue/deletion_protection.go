@@ -38,9 +38,17 @@ func (p *Protector) Handle(ctx context.Context, req webhook.Request) webhook.Res
 	}
 	switch req.Resource.Resource {
 	case "extensions":
+		name := req.Name
+		if name == "" { // kube-apiserver names no object of a collection that is deleted: only the object has its name
+			o := &metav1.PartialObjectMetadata{}
+			if err := json.Unmarshal(req.OldObject.Raw, o); err != nil || o.Name == "" {
+				return webhook.Errored(http.StatusBadRequest, errors.New("the object can't be read"))
+			}
+			name = o.Name
+		}
 		for i := range plans.Items {
-			if plans.Items[i].Name == req.Name || plans.Items[i].Spec.Extension.Name == req.Name {
-				return conflict("the extension %s has the InstallPlan %s: delete that first, which uninstalls it", req.Name, plans.Items[i].Name)
+			if plans.Items[i].Name == name || plans.Items[i].Spec.Extension.Name == name {
+				return conflict("the extension %s has the InstallPlan %s: delete that first, which uninstalls it", name, plans.Items[i].Name)
 			}
 		}
 	case "extensionversions":
