@@ -3,11 +3,14 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream" //nolint:staticcheck // client-go's Upgrader has its types
 	"k8s.io/client-go/rest"
 	clientremotecommand "k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/transport/spdy"
@@ -29,20 +32,21 @@ func (k *Kube) execBySPDY(r *http.Request, s terminal.Streams) error {
 	if err != nil {
 		return err
 	}
-	executor, err := clientremotecommand.NewSPDYExecutorRejectRedirects(transport, upgrader, http.MethodPost, out.URL)
+	status := &statusUpgrader{Upgrader: upgrader}
+	executor, err := clientremotecommand.NewSPDYExecutorRejectRedirects(transport, status, http.MethodPost, out.URL)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
+	ctx, end := context.WithCancelCause(r.Context())
+	defer end(nil)
 	started := sync.OnceFunc(func() {
 		if s.Started != nil {
 			s.Started()
 		}
 	})
-	options := clientremotecommand.StreamOptions{Stdin: s.Stdin, Stdout: s.Stdout, Tty: s.TTY}
+	options := clientremotecommand.StreamOptions{Stdin: s.Stdin, Stdout: endingAt(s.Stdout, end), Tty: s.TTY}
 	if !s.TTY {
-		options.Stderr = s.Stderr
+		options.Stderr = endingAt(s.Stderr, end)
 	} else {
 		options.TerminalSizeQueue = &sizeQueue{ctx, s.Sizes, started}
 	}
@@ -52,14 +56,85 @@ func (k *Kube) execBySPDY(r *http.Request, s terminal.Streams) error {
 	ended := make(chan error, 1)
 	go func() { ended <- executor.StreamWithContext(ctx, options) }() // the handshake does not end with ctx
 	select {
-	case err := <-ended:
-		if err != nil && sent.refusal != nil {
-			return sent.refusal
+	case err = <-ended:
+		switch {
+		case err == nil && !status.received:
+			err = errExecLost
+		case err != nil && sent.refusal != nil:
+			err = sent.refusal
 		}
-		return spdyFailure(err)
 	case <-ctx.Done():
-		return ctx.Err()
+		err = ctx.Err()
 	}
+	if cause := context.Cause(ctx); errors.Is(cause, errOutput) {
+		return cause
+	}
+	return spdyFailure(err)
+}
+
+// statusUpgrader notes whether a Status has come, which client-go does not say: for it, a connection that was lost is the end of a command
+// that ended well. From v4.channel.k8s.io on there is a Status of each end; kubelets of today have no older protocol alone.
+type statusUpgrader struct {
+	spdy.Upgrader
+	received bool
+}
+
+// NewConnection returns the connection of an upgrade, of whose streams that for the Status is observed.
+func (u *statusUpgrader) NewConnection(res *http.Response) (httpstream.Connection, error) {
+	conn, err := u.Upgrader.NewConnection(res)
+	if err != nil {
+		return nil, err
+	}
+	return &statusConn{conn, u}, nil
+}
+
+type statusConn struct {
+	httpstream.Connection
+	of *statusUpgrader
+}
+
+// CreateStream creates a stream.
+func (c *statusConn) CreateStream(headers http.Header) (httpstream.Stream, error) {
+	stream, err := c.Connection.CreateStream(headers)
+	if err != nil || headers.Get(corev1.StreamType) != corev1.StreamTypeError {
+		return stream, err
+	}
+	return &statusStream{stream, c.of}, nil
+}
+
+type statusStream struct {
+	httpstream.Stream
+	of *statusUpgrader
+}
+
+// Read reads a part of the Status.
+func (s *statusStream) Read(p []byte) (int, error) {
+	n, err := s.Stream.Read(p)
+	s.of.received = s.of.received || n > 0
+	return n, err
+}
+
+// endingWriter ends a command whose output can't be passed on: client-go would take the rest of it, and drop that.
+type endingWriter struct {
+	io.Writer
+	end context.CancelCauseFunc
+}
+
+// endingAt returns a writer for a command's output, nil for nil.
+func endingAt(to io.Writer, end context.CancelCauseFunc) io.Writer {
+	if to == nil {
+		return nil
+	}
+	return &endingWriter{to, end}
+}
+
+// Write writes output.
+func (w *endingWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if err != nil {
+		w.end(fmt.Errorf("%w: %w", errOutput, err))
+	}
+	return n, err
 }
 
 // spdyFailure returns the error of Exec for one of client-go's.

@@ -108,7 +108,8 @@ func maySPDYHelp(err error) bool {
 func execFailure(r *http.Request, err error) error {
 	var exit *terminal.ExitError
 	var status apierrors.APIStatus
-	if err == nil || errors.As(err, &exit) || errors.As(err, &status) || errors.Is(err, terminal.ErrNoUpgrade) {
+	if err == nil || errors.As(err, &exit) || errors.As(err, &status) || errors.Is(err, terminal.ErrNoUpgrade) ||
+		errors.Is(err, errExecLost) || errors.Is(err, errOutput) {
 		return err
 	}
 	return failure(r, err)
@@ -120,7 +121,10 @@ type channels struct {
 	streams terminal.Streams
 }
 
-var errExecLost = errors.New("the connection to the container was lost before the process ended")
+var (
+	errExecLost = errors.New("the connection to the container was lost before the process ended")
+	errOutput   = errors.New("pass the output of a command on")
+)
 
 // run passes the streams on until the command has ended, or ctx has.
 func (c *channels) run(ctx context.Context) error {
@@ -233,7 +237,7 @@ func (c *channels) output(ctx context.Context) error {
 		_, err = io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{message}, buf[:])
 		execBuffers.Put(buf)
 		if err != nil {
-			return fmt.Errorf("pass the output of a command on: %w", err)
+			return fmt.Errorf("%w: %w", errOutput, err)
 		}
 	}
 }

@@ -15,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/spdy"
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -255,5 +257,95 @@ func TestALostConnectionIsNoEnd(t *testing.T) {
 	err := k.Exec(execRequest(t, t.Context(), bob, allowed), terminal.Streams{Stdout: io.Discard})
 	if !errors.Is(err, errExecLost) {
 		t.Errorf("%v", err)
+	}
+}
+
+// spdyContainer answers an exec by SPDY alone. It lasts until run returns, which has the streams for the output and the Status.
+func spdyContainer(t *testing.T, run func(conn httpstream.Connection, stdout, status io.Writer)) http.HandlerFunc {
+	t.Helper()
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			http.Error(w, "no WebSocket", http.StatusBadRequest)
+			return
+		}
+		if _, err := httpstream.Handshake(r, w, []string{"v4.channel.k8s.io"}); err != nil {
+			t.Error(err)
+			return
+		}
+		streams := make(chan httpstream.Stream, 2)
+		conn := spdy.NewResponseUpgrader().UpgradeResponse(w, r, func(s httpstream.Stream, _ <-chan struct{}) error {
+			streams <- s
+			return nil
+		})
+		if conn == nil {
+			t.Error("it is not upgraded")
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		by := map[string]io.Writer{}
+		for len(by) < 2 {
+			select {
+			case s := <-streams:
+				by[s.Headers().Get("streamType")] = s
+			case <-conn.CloseChan():
+				t.Errorf("the connection has ended with %d streams", len(by))
+				return
+			}
+		}
+		run(conn, by["stdout"], by["error"])
+	}
+}
+
+func TestALostConnectionBySPDYIsNoEnd(t *testing.T) { // O5, O7
+	for name, c := range map[string]struct {
+		status string
+		is     func(error) bool
+	}{
+		"Lost":  {"", func(err error) bool { return errors.Is(err, errExecLost) }},
+		"Ended": {`{"status":"Success"}`, func(err error) bool { return err == nil }},
+		"Failed": {exited3[1:], func(err error) bool {
+			var exit *terminal.ExitError
+			return errors.As(err, &exit) && exit.Code == 3
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := startBackend(t, spdyContainer(t, func(_ httpstream.Connection, stdout, status io.Writer) {
+				_, _ = io.WriteString(stdout, "half")
+				if c.status != "" {
+					_, _ = io.WriteString(status, c.status)
+				}
+			}), false)
+			var shown strings.Builder
+			err := newKube(t, KubeOptions{Config: b.config()}).Exec(execRequest(t, t.Context(), bob, allowed), terminal.Streams{Stdout: &shown})
+			if !c.is(err) || shown.String() != "half" {
+				t.Errorf("%q, then %v", shown.String(), err)
+			}
+		})
+	}
+}
+
+// unwritable takes nothing.
+type unwritable struct{}
+
+func (unwritable) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+
+func TestOutputThatNobodyTakesEndsACommand(t *testing.T) { // O3
+	for name, answer := range map[string]http.HandlerFunc{
+		"WebSocket": container(t, func(ctx context.Context, c *websocket.Conn) {
+			message(t, c, "\x01shown")
+			_, _, _ = c.Read(ctx) // until the connection ends
+		}),
+		"SPDY": spdyContainer(t, func(conn httpstream.Connection, stdout, _ io.Writer) {
+			_, _ = io.WriteString(stdout, "shown")
+			<-conn.CloseChan()
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := startBackend(t, answer, false)
+			err := newKube(t, KubeOptions{Config: b.config()}).Exec(execRequest(t, t.Context(), bob, allowed), terminal.Streams{Stdout: unwritable{}})
+			if !errors.Is(err, errOutput) || !errors.Is(err, io.ErrShortWrite) {
+				t.Errorf("%v", err)
+			}
+		})
 	}
 }

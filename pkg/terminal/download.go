@@ -1,8 +1,10 @@
 package terminal
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -22,14 +24,21 @@ type Download struct {
 	ended bool
 	held  []byte // the beginning, as long as it is zeros
 	bytes int64
+	zeros int64 // at the end of what was sent
 	sum   hash.Hash
 }
 
+// block is the unit of an archive, whose end is at least two blocks of zeros (POSIX.1-2017, pax, "ustar Interchange Format").
+const block = 512
+
+var errNoEnd = errors.New("the archive has no end")
+
 // maxHeld bounds the zeros that are held: an archive of nothing has one record of them, which is of 20 blocks by default.
-const maxHeld = 20 * 512
+const maxHeld = 20 * block
 
 // Run packs what r asks for (DownloadQuery), and returns when tar has ended. An error after Bytes, if there are any, means that the archive
-// is not whole. r is as Executor.Exec wants it.
+// is not whole: kube-apiserver says of a command that it ended well also where it has lost the kubelet, so that the archive has to have an
+// end. r is as Executor.Exec wants it.
 func (d *Download) Run(r *http.Request, by Executor) error {
 	d.sum = sha256.New()
 	var said messages
@@ -42,6 +51,8 @@ func (d *Download) Run(r *http.Request, by Executor) error {
 		return tarFailure(err, said.String())
 	case d.bytes == 0:
 		return tarFailure(&ExitError{Code: 0}, "it packed nothing")
+	case d.bytes%block != 0 || d.zeros < 2*block:
+		return tarFailure(errNoEnd, "")
 	}
 	return nil
 }
@@ -76,6 +87,11 @@ func (d *Download) send(p []byte) error {
 	n, err := d.To.Write(p)
 	d.bytes += int64(n)
 	d.sum.Write(p[:n])
+	zeros := int64(n - len(bytes.TrimRight(p[:n], "\x00")))
+	if zeros == int64(n) {
+		zeros += d.zeros
+	}
+	d.zeros = zeros
 	if err != nil {
 		return fmt.Errorf("send an archive to the client: %w", err)
 	}

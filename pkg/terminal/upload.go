@@ -144,16 +144,20 @@ func (u *Upload) Send(r *http.Request, by Executor) error {
 	var said messages
 	err := by.Exec(r, Streams{Stdin: archive, Stderr: &said})
 	_ = archive.CloseWithError(io.ErrClosedPipe)
-	if packErr := <-packed; err == nil && packErr != nil && !errors.Is(packErr, io.ErrClosedPipe) {
-		return fmt.Errorf("pack an upload: %w", packErr)
-	}
-	if err != nil {
+	packErr := <-packed
+	switch {
+	case err != nil:
 		return tarFailure(err, said.String())
+	case errors.Is(packErr, io.ErrClosedPipe): // see Download.Run: a tar that ends well has read all files
+		return tarFailure(packErr, "")
+	case packErr != nil:
+		return fmt.Errorf("pack an upload: %w", packErr)
 	}
 	return nil
 }
 
-// pack writes the files as an archive, whose format every tar reads: long names as GNU tar has them.
+// pack writes the files as an archive, whose format every tar reads: long names as GNU tar has them. The error is io.ErrClosedPipe if the
+// files were not read to their end; of the end of the archive, a tar may read a part.
 func (u *Upload) pack(to io.Writer) error {
 	w, at, now := tar.NewWriter(to), int64(0), time.Now().Truncate(time.Second)
 	for _, f := range u.Files {
@@ -166,7 +170,13 @@ func (u *Upload) pack(to io.Writer) error {
 		}
 		at += f.Bytes
 	}
-	return w.Close()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := w.Close(); !errors.Is(err, io.ErrClosedPipe) {
+		return err
+	}
+	return nil
 }
 
 // body is the body of a request. It ends with the context, between two reads: a read that waits for the client has a limit of its own.
