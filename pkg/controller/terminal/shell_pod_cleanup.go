@@ -3,9 +3,11 @@
 package terminal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -180,7 +182,8 @@ func (c *Controller) clean(ctx context.Context, pod *corev1.Pod, unserved time.D
 }
 
 // orphaned returns why the user of a pod may have no shell, or "". Service accounts, whose names have a colon, are no Users: their shells
-// end with the server that serves them, or with the Lease.
+// end with the server that serves them, or with the Lease. So do those of users of the hub of whom there is no User here, as the hub keeps
+// none of those whom only a group gives rights.
 func (c *Controller) orphaned(ctx context.Context, pod *corev1.Pod) (why string, err error) {
 	name := pod.Annotations[shellpod.AnnotationUser]
 	if strings.Contains(name, ":") {
@@ -190,8 +193,12 @@ func (c *Controller) orphaned(ctx context.Context, pod *corev1.Pod) (why string,
 	if err := client.IgnoreNotFound(c.Client.Get(ctx, types.NamespacedName{Name: name}, u)); err != nil {
 		return "", fmt.Errorf("read User %q, who has a shell: %w", name, err)
 	}
+	// In requests from the hub, a user whom it keeps here has the UID that they have there, and after a login here the one of here.
+	uids := []string{string(u.UID), cmp.Or(u.Annotations[iamv1beta1.AnnotationFleetUID], string(u.UID))}
 	switch {
-	case u.UID == "" || string(u.UID) != pod.Labels[shellpod.LabelUser] || !u.DeletionTimestamp.IsZero():
+	case u.UID == "" && pod.Annotations[shellpod.AnnotationFromHub] != "":
+		return "", nil
+	case u.UID == "" || !slices.Contains(uids, pod.Labels[shellpod.LabelUser]) || !u.DeletionTimestamp.IsZero():
 		return "its user is gone", nil
 	case u.Status.State == iamv1beta1.UserDisabled:
 		return "its user is disabled", nil

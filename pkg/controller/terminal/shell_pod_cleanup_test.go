@@ -133,6 +133,17 @@ func TestWhatHasEndedAndWhoseUserIsGoneIsDeleted(t *testing.T) { // O11
 	elsewhere.Namespace = "default"
 	unnamed := pod("a", "bob")
 	unnamed.Annotations = nil
+	ofHub, remade := bob(), bob()
+	ofHub.UID, ofHub.Annotations = again.UID, map[string]string{iamv1beta1.AnnotationFleetUID: bobUID}
+	remade.Annotations = map[string]string{iamv1beta1.AnnotationFleetUID: string(again.UID)}
+	remade.UID = "2b0b0b0b-1111-4222-8333-444444444444"
+	local := bob()
+	local.Annotations = remade.Annotations
+	fromHub := func(user string) *corev1.Pod {
+		p := pod("a", user)
+		p.Annotations = nodeshell.Shell{User: user, FromHub: true}.Pod().Annotations
+		return p
+	}
 	for name, c := range map[string]struct {
 		pod  *corev1.Pod
 		user *iamv1beta1.User
@@ -149,6 +160,11 @@ func TestWhatHasEndedAndWhoseUserIsGoneIsDeleted(t *testing.T) { // O11
 		"It names nobody":             {unnamed, bob(), false},
 		"Of a service account":        {pod("a", "system:serviceaccount:a:b"), bob(), true},
 		"In another namespace":        {elsewhere, bob(), true},
+		"Of the hub's user":           {fromHub("bob"), ofHub, true},
+		"The hub's was made again":    {fromHub("bob"), remade, false},
+		"After a login here":          {pod("a", "bob"), local, true},
+		"By a group of the hub alone": {fromHub("ann"), bob(), true},
+		"The name is another's here":  {fromHub("bob"), again, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			newFleet(t, c.user, c.pod, shellpod.Lease(c.pod, began)).has(t, c.pod, c.want)

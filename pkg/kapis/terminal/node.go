@@ -77,7 +77,7 @@ func (h *V1alpha2) openNode(r *restful.Request) (any, error) {
 	decision := authz.DecisionFrom(exec.Context())
 	decision.Group = nodeshell.Group
 	return &openedNode{h, decision, nodeshell.Shell{Node: info.Name, Image: h.Nodes.Image, Profile: h.Nodes.Profile, User: u.GetName(),
-		UID: u.GetUID(), Command: terminal.Shell(r.Request.URL.Query().Get("shell")), Max: h.Max}, leave}, nil
+		UID: u.GetUID(), FromHub: terminal.FromHub(ctx), Command: terminal.Shell(r.Request.URL.Query().Get("shell")), Max: h.Max}, leave}, nil
 }
 
 // check refuses nodes that may have no shell, or can't have one now.

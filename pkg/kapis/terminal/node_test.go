@@ -23,10 +23,13 @@ import (
 
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
+	"kapis.dev/ks-apiserver/pkg/cluster/link"
+	"kapis.dev/ks-apiserver/pkg/cluster/linktest"
 	kapisterminal "kapis.dev/ks-apiserver/pkg/kapis/terminal"
 	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/terminal"
 	"kapis.dev/ks-apiserver/pkg/terminal/nodeshell"
+	"kapis.dev/ks-apiserver/pkg/terminal/shellpod"
 	"kapis.dev/ks-apiserver/pkg/web"
 )
 
@@ -190,6 +193,45 @@ func TestAShellOnANodeIsAPodOfItsUsers(t *testing.T) { // O10
 	want.Name, want.UID, want.Status.Phase = podName, "u-1", corev1.PodRunning
 	if !reflect.DeepEqual(&p.made, want) {
 		t.Errorf("%+v\nwant\n%+v", p.made, *want)
+	}
+}
+
+// fromHub returns the context of a request that has come over a link.
+func fromHub(t *testing.T) context.Context {
+	t.Helper()
+	const uid = "0f8fad5b-d9cb-469f-a165-70867728950e"
+	by, got := linktest.NewAuthority(t), make(chan context.Context, 1)
+	hub, member := linktest.Pair(t)
+	h := &link.Handler{Identity: by.Member(t, uid), Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Context() })}
+	go func() { _ = h.Serve(t.Context(), member, 0) }()
+	l, err := link.Open(t.Context(), hub, uid, by.Hub(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://member/", nil)
+	r.RequestURI = ""
+	resp, err := l.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	return <-got
+}
+
+// A member may have no User of who opens a shell through the hub, and its pod stays all the same: pkg/controller/terminal.
+func TestAShellThroughTheHubIsKnownAsSuch(t *testing.T) { // O11, O38
+	for want, ctx := range map[string]context.Context{"true": fromHub(t), "": t.Context()} {
+		p := newPlane(t, corev1.PodRunning)
+		conn, _, said := dial(t, serveWithin(t, ctx, &kapisterminal.V1alpha2{Nodes: nodes(p)}, nil).URL+nodePath)
+		if conn == nil {
+			t.Fatal(said)
+		}
+		_ = conn.CloseNow()
+		<-p.deleted
+		if got := p.made.Annotations[shellpod.AnnotationFromHub]; got != want {
+			t.Errorf("the pod says %q, want %q", got, want)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -35,6 +36,12 @@ func (e executor) Exec(r *http.Request, s terminal.Streams) error { return e(r, 
 // serve serves the routes to bob, as if the filters had let each request pass.
 func serve(t *testing.T, h *kapisterminal.V1alpha2, may authz.Func) *httptest.Server {
 	t.Helper()
+	return serveWithin(t, t.Context(), h, may)
+}
+
+// serveWithin is serve for requests whose contexts have the values of ctx.
+func serveWithin(t *testing.T, ctx context.Context, h *kapisterminal.V1alpha2, may authz.Func) *httptest.Server {
+	t.Helper()
 	old := goleak.IgnoreCurrent()
 	if may == nil {
 		may = func(context.Context, user.Info, *request.Info) (authz.Decision, error) {
@@ -54,7 +61,7 @@ func serve(t *testing.T, h *kapisterminal.V1alpha2, may authz.Func) *httptest.Se
 	older := new(restful.WebService).Path("/kapis/resources.kubesphere.io/v1alpha2").Produces(restful.MIME_JSON)
 	h.MountOlder(older)
 	c := kapistest.Container(h.WebService(), older)
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, err := request.Parse(r)
 		if err != nil {
 			t.Error(err)
@@ -72,6 +79,8 @@ func serve(t *testing.T, h *kapisterminal.V1alpha2, may authz.Func) *httptest.Se
 		ctx = authz.WithDecision(ctx, authz.Allow("", "kapis:global:authenticated")) // as filter.Authorize does
 		c.ServeHTTP(w, r.WithContext(ctx))
 	}))
+	srv.Config.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
+	srv.Start()
 	t.Cleanup(func() {
 		srv.Close()
 		goleak.VerifyNone(t, old)

@@ -47,6 +47,8 @@ type Shell struct {
 	Profile     Profile
 	// User and UID are the caller's. shellpod.IsUID holds for UID.
 	User, UID string
+	// FromHub says that the hub of the fleet has named the caller.
+	FromHub bool
 	// Command is the shell with its arguments.
 	Command []string
 	// Max is how long it may last; 0 for as long as the client likes.
@@ -74,6 +76,9 @@ func (s Shell) Pod() *corev1.Pod {
 			TerminationGracePeriodSeconds: new(int64(1)), // shells don't end by SIGTERM
 			Tolerations:                   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 		},
+	}
+	if s.FromHub {
+		p.Annotations[shellpod.AnnotationFromHub] = "true"
 	}
 	if s.Max > 0 {
 		p.Spec.ActiveDeadlineSeconds = new(int64((s.Max + late) / time.Second))

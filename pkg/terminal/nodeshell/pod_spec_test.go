@@ -47,6 +47,14 @@ func TestAPodNamesItsUserByUID(t *testing.T) { // O10
 	}
 }
 
+func TestAPodOfAUserOfTheHubSaysSo(t *testing.T) { // O11
+	s := shell(nodeshell.Sysadmin)
+	s.FromHub = true
+	if p := s.Pod(); p.Annotations[shellpod.AnnotationFromHub] != "true" || p.Annotations[shellpod.AnnotationUser] != s.User || len(p.Labels) != 2 {
+		t.Errorf("%+v", p.ObjectMeta)
+	}
+}
+
 func TestAPodWithoutALimitHasNoDeadline(t *testing.T) { // O10
 	s := shell(nodeshell.General)
 	s.Max = 0

@@ -15,6 +15,8 @@ const (
 	LabelUser = "terminal.kapis.dev/user-uid"
 	// AnnotationUser has the user's name, which is not always fit to be a label.
 	AnnotationUser = "terminal.kapis.dev/user"
+	// AnnotationFromHub is on the pod of a user whom the hub of the fleet names, and whom this cluster may have no User of.
+	AnnotationFromHub = "terminal.kapis.dev/from-hub"
 	// LabelApp is the label that says of which kind a pod is.
 	LabelApp = "app.kubernetes.io/name"
 )

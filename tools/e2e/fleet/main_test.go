@@ -75,7 +75,7 @@ func start(ctx context.Context, dir string) error {
 		return err
 	}
 	product, err = stack.Start(ctx, stack.Options{Bin: bin, Dir: filepath.Join(dir, "dev"), Repo: repo, Log: os.Stderr,
-		Args: []string{"--members", "2", "--v=2", "--restart=ks-apiserver"}})
+		Args: []string{"--members", "2", "--v=2", "--restart=ks-apiserver"}, Env: []string{"KUBESPHERE_TERMINAL_NODE_IMAGE=example/tools"}})
 	return err
 }
 

@@ -85,6 +85,41 @@ func TestAShellOnAMember(t *testing.T) {
 	}
 }
 
+// O11, O38: a shell on a node of a member is not taken for one of somebody who is gone, although the member knows its user by another UID.
+func TestAShellOnANodeOfAMember(t *testing.T) {
+	a := admin(t)
+	for _, member := range members {
+		leases := func() (string, error) {
+			return at(t, member, "-n", "kubesphere-node-shells", "get", "leases", "-o", "jsonpath={.items[*].spec.renewTime}")
+		}
+		node, err := at(t, member, "get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		on := a.shell(t, "/clusters/"+member+"/kapis/terminal.kubesphere.io/v1alpha2/nodes/"+node+"/exec?shell=sh")
+		on.types("echo on the no''de\r")
+		on.shows("on the node")
+		first, err := leases()
+		if err != nil || first == "" {
+			t.Fatalf("the Lease of a shell on %s: %q %v", member, first, err)
+		}
+		// It is renewed every 20 s, and what is left over is deleted every 10.
+		eventually(t, "the Lease is renewed", func(context.Context) error {
+			now, err := leases()
+			if err == nil && (now == first || now == "") {
+				err = fmt.Errorf("it is %q, as before", now)
+			}
+			return err
+		})
+		on.types("echo still he''re\r")
+		on.shows("still here")
+		on.types("exit\r")
+		if code := on.ends(); code != websocket.StatusNormalClosure {
+			t.Errorf("a shell on a node of %s ends with %d", member, code)
+		}
+	}
+}
+
 // dial opens a WebSocket at the hub, or returns the code of what refuses it.
 func dial(t *testing.T, path string, h http.Header) (*websocket.Conn, int) {
 	t.Helper()
