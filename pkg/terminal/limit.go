@@ -12,7 +12,8 @@ import (
 
 // Limits are how many sessions there may be.
 type Limits struct {
-	// PerUser is how many sessions one user may have, and Total how many there may be. The service accounts of a namespace count as one user.
+	// PerUser is how many sessions one user may have, and Total how many there may be. The service accounts of a namespace count as one user,
+	// and all service accounts together may have half of Total: whoever may create namespaces has as many of these users as they create.
 	PerUser, Total int
 	// Openings is how many sessions one user may begin within Window: pages open a session again by themselves when it ends.
 	Openings int
@@ -41,9 +42,9 @@ type Limiter struct {
 	limits Limits
 	now    func() time.Time
 
-	mu    sync.Mutex
-	total int
-	users map[string]*use // by the owner of what the user does
+	mu              sync.Mutex
+	total, accounts int             // accounts are those of service accounts
+	users           map[string]*use // by the owner of what the user does
 }
 
 // use is what one user has.
@@ -72,11 +73,14 @@ func (l *Limiter) Enter(user string) (leave func(), err error) {
 		u = &use{}
 	}
 	u.trim(now, l.limits.Window)
+	isAccount := inflight.IsServiceAccount(user)
 	switch {
 	case l.total >= l.limits.Total:
 		return nil, tooMany(1, "this server has %d %s open, as many as it takes: try again", l.total, l.limits.Of)
 	case u.open >= l.limits.PerUser:
 		return nil, tooMany(1, "%s %d %s open, as many as one may have: close some", inflight.Has(user), u.open, l.limits.Of)
+	case isAccount && l.accounts >= max(1, l.limits.Total/2):
+		return nil, tooMany(1, "service accounts have %d %s open, as many as all of them together may have: try again", l.accounts, l.limits.Of)
 	case len(u.begun) >= l.limits.Openings:
 		wait := l.limits.Window - now.Sub(u.begun[0])
 		return nil, tooMany(wait.Seconds(), "%s opened %d %s within %v, as many as one may: wait", inflight.Has(user), len(u.begun),
@@ -84,15 +88,21 @@ func (l *Limiter) Enter(user string) (leave func(), err error) {
 	}
 	l.users[owner] = u
 	l.total++
+	if isAccount {
+		l.accounts++
+	}
 	u.open++
 	u.begun = append(u.begun, now)
-	return sync.OnceFunc(func() { l.leave(u) }), nil
+	return sync.OnceFunc(func() { l.leave(u, isAccount) }), nil
 }
 
-func (l *Limiter) leave(u *use) {
+func (l *Limiter) leave(u *use, isAccount bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.total--
+	if isAccount {
+		l.accounts--
+	}
 	u.open--
 }
 

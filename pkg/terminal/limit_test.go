@@ -92,3 +92,46 @@ func TestServiceAccountsOfANamespaceCountAsOneUser(t *testing.T) { // O6
 		}
 	}
 }
+
+// Whoever may create namespaces has as many users of service accounts as they create.
+func TestServiceAccountsLeaveHalfToOthers(t *testing.T) { // O6
+	l := terminal.NewLimiter(terminal.Limits{PerUser: 3, Total: 10, Openings: 10, Window: time.Second, Of: "uploads"}, time.Now)
+	enter := func(user string) (leave func()) {
+		t.Helper()
+		leave, err := l.Enter(user)
+		if err != nil {
+			t.Fatalf("%s: %v", user, err)
+		}
+		return leave
+	}
+	account := func(namespace int) string { return fmt.Sprintf("system:serviceaccount:shop-%d:robot", namespace) }
+	leave := enter(account(0))
+	for namespace := range 4 {
+		enter(account(namespace))
+	}
+	for _, one := range []string{account(4), "kubesphere:serviceaccount:shop-5:robot"} {
+		const want = "service accounts have 5 uploads open"
+		if _, err := l.Enter(one); !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", one, err, want)
+		}
+	}
+	for range 3 {
+		enter("ann")
+	}
+	enter("bob")
+	leave()
+	leave() // once
+	enter(account(4))
+	if _, err := l.Enter(account(5)); !apierrors.IsTooManyRequests(err) {
+		t.Errorf("got %v after one has left, want one more alone", err)
+	}
+	enter("bob")
+}
+
+// Where there is one for all, a service account may have it.
+func TestTheHalfOfOneIsOne(t *testing.T) { // O6
+	l := terminal.NewLimiter(terminal.Limits{PerUser: 1, Total: 1, Openings: 10, Window: time.Second}, time.Now)
+	if _, err := l.Enter("system:serviceaccount:shop:robot"); err != nil {
+		t.Error(err)
+	}
+}
