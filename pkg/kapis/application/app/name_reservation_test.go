@@ -180,6 +180,69 @@ func TestX31ANameIsFreeOnceItsApplicationIsGone(t *testing.T) {
 	upload(t, http.StatusOK)
 }
 
+// uploads are files of which one can't be kept: broken is called with its name.
+type uploads struct {
+	*file.ConfigMaps
+	broken func(name string)
+}
+
+func (u *uploads) Put(ctx context.Context, name string, labels map[string]string, content []byte) error {
+	if u.broken != nil {
+		u.broken(name)
+		return apierrors.NewServiceUnavailable("the bucket is away")
+	}
+	return u.ConfigMaps.Put(ctx, name, labels, content)
+}
+
+// X31: an upload whose package can't be kept leaves nothing, whatever controllers have noted in it by then, and where the client has gone by
+// then: the next one succeeds.
+func TestX31AnUploadWithoutItsPackageLeavesNothing(t *testing.T) {
+	for claim, leaves := range map[string]bool{"the client waits": false, "the client has gone": true} {
+		t.Run(claim, func(t *testing.T) {
+			client := fake.NewClientset()
+			client.PrependReactor("*", "configmaps", (&configMaps{all: map[string]*corev1.ConfigMap{}}).react)
+			files, leave := &uploads{ConfigMaps: file.NewConfigMaps(client.CoreV1())}, context.CancelFunc(nil)
+			w := scopetest.New(t, map[string][]map[string]any{"applications": {}, "applicationversions": {}, "categories": {
+				scopetest.Object("categories", v2.CategoryUncategorized, "", "", nil)}}, func(s *scope.Store, ws *restful.WebService) {
+				ws.Filter(func(r *restful.Request, response *restful.Response, chain *restful.FilterChain) {
+					var ctx context.Context
+					ctx, leave = context.WithCancel(r.Request.Context())
+					defer leave()
+					r.Request = r.Request.WithContext(ctx)
+					chain.ProcessFilter(r, response)
+				})
+				app.New(s, files).Routes(ws)
+			})
+			w.Users = map[string]scopetest.Rights{"new": {Workspaces: map[string][]string{"c": {"*"}}}}
+			var application, version string
+			fail := func(name string) {
+				application = w.Live("applicationversions", name)["metadata"].(map[string]any)["labels"].(map[string]any)[v2.LabelApp].(string)
+				version = name
+				w.Set("applications", application, v2.StateDraft) // as ks-controller-manager does
+				w.Set("applicationversions", version, v2.StateDraft)
+				if leaves {
+					leave()
+				}
+			}
+			files.broken = fail
+			w.Send("new", http.MethodPost, "/workspaces/c/apps", asJSON(shop(t, "1.0.0"), ""))
+			if a, v := w.Live("applications", application), w.Live("applicationversions", version); version == "" || a != nil || v != nil {
+				t.Errorf("left are %v and %v", a, v)
+			}
+			files.broken = nil
+			first := object[made](t, w.Expect(http.StatusOK, "new", http.MethodPost, "/workspaces/c/apps", asJSON(shop(t, "1.0.0"), "")))
+			files.broken = fail
+			more := "/workspaces/c/apps/" + first.AppID + "/versions"
+			w.Send("new", http.MethodPost, more, asJSON(shop(t, "2.0.0"), ""))
+			if v := w.Live("applicationversions", version); version == first.VersionID || v != nil {
+				t.Errorf("left is %v", v)
+			}
+			files.broken = nil
+			w.Expect(http.StatusOK, "new", http.MethodPost, more, asJSON(shop(t, "2.0.0"), ""))
+		})
+	}
+}
+
 // X31: a reservation that somebody else has taken over is neither kept nor given up by who had it.
 func TestX31ALateUploadLeavesTheReservationOfTheNextOne(t *testing.T) {
 	c := &configMaps{all: map[string]*corev1.ConfigMap{}}

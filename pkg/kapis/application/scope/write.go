@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"time"
 
 	restful "github.com/emicklei/go-restful/v3"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -29,6 +30,8 @@ const (
 	// annotationCreator is who made an object.
 	annotationCreator = "kubesphere.io/creator"
 	subStatus         = "status"
+	// discardTime bounds how long a request takes back what it has made.
+	discardTime = 10 * time.Second
 )
 
 // Create creates an object as the caller, in the workspace of the path, and returns what it became. Without one in the path it is in the
@@ -160,10 +163,14 @@ func (k Kind[O]) Delete(s *Store, r *restful.Request, name string, check func(O)
 	return err
 }
 
-// Discard deletes an object that the request itself has made, as it made it.
+// Discard deletes an object that the request itself has made, also for a caller who has gone, and whatever controllers have noted in it by
+// now.
 func (k Kind[O]) Discard(s *Store, r *restful.Request, made O) error {
-	return k.delete(s, r, made.GetName(), metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: ptr.To(made.GetUID()), ResourceVersion: ptr.To(made.GetResourceVersion())}})
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Request.Context()), discardTime)
+	defer cancel()
+	again := *r
+	again.Request = r.Request.WithContext(ctx)
+	return k.delete(s, &again, made.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(made.GetUID())}})
 }
 
 func (k Kind[O]) delete(s *Store, r *restful.Request, name string, options metav1.DeleteOptions) error {

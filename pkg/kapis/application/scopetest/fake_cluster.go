@@ -164,6 +164,9 @@ func (w *World) may(_ context.Context, u user.Info, i *request.Info) (authz.Deci
 
 // RoundTrip answers as kube-apiserver.
 func (w *World) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if got := authz.DecisionFrom(r.Context()).Group; got != Group {
@@ -212,7 +215,8 @@ func (w *World) answer(method string, at []string, body []byte) (any, error) {
 	case http.MethodGet:
 		return now, nil
 	case http.MethodDelete:
-		if p := given["preconditions"].(map[string]any); p["resourceVersion"] != version {
+		p := given["preconditions"].(map[string]any)
+		if bound, is := p["resourceVersion"]; is && bound != version || p["uid"] != now["metadata"].(map[string]any)["uid"] {
 			return nil, apierrors.NewConflict(gr, at[1], fmt.Errorf("it is %v", version))
 		}
 		delete(w.live, key)
