@@ -260,13 +260,18 @@ func TestX36ImagesThatNobodyNamesGo(t *testing.T) {
 	a := app("a", v2.RepoUpload, "", "")
 	a.Spec.Attachments, a.Spec.Icon = []string{"named"}, "icon"
 	const ours = "extension-openpitrix"
-	all := []*corev1.ConfigMap{image("named", ours, day, is), image("icon", ours, day, is), image("new", ours, time.Hour, is),
+	all := []*corev1.ConfigMap{image("named", ours, day, is), image("icon", ours, day, is), image("new", ours, -time.Hour, is),
 		image("package", ours, day, nil), image("other", "default", day, is), image("unnamed", ours, day, is)}
 	w := newWorld(t, a)
 	for _, m := range all {
 		w.Create(m)
 	}
-	c := &application.Attachments{Client: w.Client, Live: w.Client, Now: now}
+	at := now()
+	c := &application.Attachments{Client: w.Client, Live: w.Client, Now: func() time.Time { return at }}
+	if n := w.Written(func() { _ = c.Collect(t.Context()) }); n != 0 {
+		t.Errorf("%d writes as soon as it is seen", n)
+	}
+	at = at.Add(24 * time.Hour)
 	if err := c.Collect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +297,7 @@ func (b *bucket) Names(_ context.Context, before time.Time, wanted func(string) 
 	}
 	var out []string
 	for name := range b.files {
-		if wanted(name) && before.Equal(now().Add(-24*time.Hour)) {
+		if wanted(name) && !before.Before(now().Add(-24*time.Hour)) {
 			out = append(out, name)
 		}
 	}
@@ -318,8 +323,12 @@ func TestX36ImagesInABucketThatNobodyNamesGo(t *testing.T) {
 	old := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: "extension-openpitrix", UID: "u", Labels: is,
 		CreationTimestamp: metav1.NewTime(now().Add(-25 * time.Hour))}}
 	w.Create(old)
-	c := &application.Attachments{Client: w.Client, Live: w.Client, Now: now, Bucket: b}
-	b.broken = true
+	at := now()
+	c := &application.Attachments{Client: w.Client, Live: w.Client, Now: func() time.Time { return at }, Bucket: b}
+	if err := c.Collect(t.Context()); err != nil || len(b.files) != 6 || !w.Has(old) {
+		t.Errorf("as soon as it is seen: %v, %v", err, b.files)
+	}
+	b.broken, at = true, at.Add(24*time.Hour)
 	if err := c.Collect(t.Context()); err == nil || w.Has(old) {
 		t.Errorf("a bucket that is away: %v, and the image in a ConfigMap is there: %t", err, w.Has(old))
 	}
@@ -331,4 +340,38 @@ func TestX36ImagesInABucketThatNobodyNamesGo(t *testing.T) {
 	if want := []string{id("a"), id("b"), id("d"), "shop-1.0.0", id("x") + "/y"}; len(left) != len(want) || slices.Contains(left, id("c")) {
 		t.Errorf("left are %v, want %v", left, want)
 	}
+}
+
+// X36: an image is deleted a day after the last application has named it, however old it is, and so after a restore whose applications come
+// later than what they name.
+func TestX36AnImageIsKeptForADayAfterItsLastName(t *testing.T) {
+	id := strings.Repeat("c", 24)
+	is := map[string]string{v2.LabelAttachment: "image"}
+	b := &bucket{files: map[string]map[string]string{id: is}}
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: "extension-openpitrix", UID: "u", Labels: is,
+		CreationTimestamp: metav1.NewTime(now().Add(-48 * time.Hour))}}
+	w := newWorld(t)
+	w.Create(m)
+	at := now()
+	c := &application.Attachments{Client: w.Client, Live: w.Client, Now: func() time.Time { return at }, Bucket: b}
+	after := func(wait time.Duration, kept bool) {
+		t.Helper()
+		at = at.Add(wait)
+		if err := c.Collect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if inConfigMap, inBucket := w.Has(m), b.files[id] != nil; inConfigMap != kept || inBucket != kept {
+			t.Errorf("%s later, the images are there: %t, %t, want %t", wait, inConfigMap, inBucket, kept)
+		}
+	}
+	after(0, true)
+	after(23*time.Hour, true)
+	a := app("a", v2.RepoUpload, "", "")
+	a.Spec.Attachments = []string{"old", id}
+	w.Create(a)
+	after(2*time.Hour, true)
+	w.Delete(a)
+	after(time.Hour, true)
+	after(23*time.Hour, true)
+	after(time.Hour, false)
 }

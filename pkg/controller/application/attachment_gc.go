@@ -22,8 +22,10 @@ import (
 )
 
 const (
-	// interval is how often images are looked through, and unnamed how long one may be there before an Application names it.
+	// interval is how often images are looked through, and unnamed how long no Application has to name one before it is deleted.
 	interval, unnamed = time.Hour, 24 * time.Hour
+	// maxRemembered is of how many images in ConfigMaps it is remembered at once that nobody names them; a bucket has a bound of its own.
+	maxRemembered = 10_000
 	// pageSize is how many of them are read at once, without their content.
 	pageSize = 500
 )
@@ -44,13 +46,17 @@ func SetupAttachments(_ context.Context, mgr manager.Manager, files *file.Files)
 	return mgr.Add(a)
 }
 
-// Attachments deletes attachments that no Application names: of one that is gone, or that was never saved.
+// Attachments deletes attachments that no Application has named for a day: of one that is gone, or that was never saved.
 type Attachments struct {
 	Client client.Client
 	Live   client.Reader
 	Now    func() time.Time
 	// Bucket is nil for none.
 	Bucket Bucket
+
+	// inConfigMaps and inBucket say since when nobody names an image, as this process has seen it: how old one is says nothing of that, and
+	// after a restore Applications may come later than what they name.
+	inConfigMaps, inBucket map[string]time.Time
 }
 
 // Start looks through the attachments until ctx ends.
@@ -70,18 +76,25 @@ func (a *Attachments) Collect(ctx context.Context) error {
 
 func (a *Attachments) collectConfigMaps(ctx context.Context) error {
 	left, err := a.old(ctx)
-	// What the cache says nobody names, kube-apiserver is asked about: it may know more.
-	for _, from := range []client.Reader{a.Client, a.Live} {
-		if err != nil || len(left) == 0 {
-			return err
-		}
-		var named map[string]bool
-		named, err = namedBy(ctx, from)
-		left = slices.DeleteFunc(left, func(m metav1.PartialObjectMetadata) bool { return named[m.Name] })
-	}
 	if err != nil {
 		return err
 	}
+	// What the cache says nobody names, kube-apiserver is asked about: it may know more.
+	for _, from := range []client.Reader{a.Client, a.Live} {
+		if len(left) == 0 {
+			break
+		}
+		named, err := namedBy(ctx, from)
+		if err != nil {
+			return err
+		}
+		left = slices.DeleteFunc(left, func(m metav1.PartialObjectMetadata) bool { return named[m.Name] })
+	}
+	since := map[string]time.Time{}
+	left = slices.DeleteFunc(left, func(m metav1.PartialObjectMetadata) bool {
+		return len(since) == maxRemembered || !a.isOver(a.inConfigMaps, since, m.Name)
+	})
+	a.inConfigMaps = since
 	for i := range left {
 		err := a.Client.Delete(ctx, &left[i], client.Preconditions{UID: ptr.To(left[i].UID)})
 		if client.IgnoreNotFound(err) != nil {
@@ -101,16 +114,18 @@ func (a *Attachments) collectBucket(ctx context.Context) error {
 		return err
 	}
 	left, err := a.Bucket.Names(ctx, a.Now().Add(-unnamed), func(name string) bool { return appstore.IsAttachmentID(name) && !named[name] })
-	if err != nil || len(left) == 0 {
+	if err != nil {
 		return err
 	}
-	if named, err = namedBy(ctx, a.Live); err != nil {
-		return err
-	}
-	for _, name := range left {
-		if named[name] {
-			continue
+	if len(left) > 0 {
+		if named, err = namedBy(ctx, a.Live); err != nil {
+			return err
 		}
+	}
+	since := map[string]time.Time{}
+	left = slices.DeleteFunc(left, func(name string) bool { return named[name] || !a.isOver(a.inBucket, since, name) })
+	a.inBucket = since
+	for _, name := range left {
 		labels, err := a.Bucket.Labels(ctx, name)
 		switch {
 		case apierrors.IsNotFound(err), err == nil && labels[v2.LabelAttachment] == "":
@@ -123,6 +138,17 @@ func (a *Attachments) collectBucket(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// isOver reports whether nobody has named an image for as long as unnamed. was and is say since when, as of the last time and of this one,
+// into which it is noted.
+func (a *Attachments) isOver(was, is map[string]time.Time, name string) bool {
+	at, known := was[name]
+	if !known {
+		at = a.Now()
+	}
+	is[name] = at
+	return a.Now().Sub(at) >= unnamed
 }
 
 // namedBy returns the attachments that Applications name.
