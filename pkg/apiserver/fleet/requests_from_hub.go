@@ -10,10 +10,10 @@ import (
 	"k8s.io/client-go/rest"
 
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
-	authnfleet "kapis.dev/ks-apiserver/pkg/authn/fleet"
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/extensionsync"
 	"kapis.dev/ks-apiserver/pkg/cluster/fleetsync"
+	"kapis.dev/ks-apiserver/pkg/cluster/link"
 	"kapis.dev/ks-apiserver/pkg/cluster/releasesync"
 	"kapis.dev/ks-apiserver/pkg/cluster/revalidate"
 	"kapis.dev/ks-apiserver/pkg/version"
@@ -33,13 +33,15 @@ func ofHub(o Options, kubernetesVersion string, next http.Handler) (http.Handler
 	if err != nil {
 		return nil, err
 	}
-	sync := &fleetsync.Member{Objects: objects, Bound: (&bound{caches: o.Caches}).now, About: about(o, kubernetesVersion), Health: kube.now}
+	names := &bound{caches: o.Caches}
+	sync := &fleetsync.Member{Objects: objects, Bound: names.now, BoundNames: names.others, About: about(o, kubernetesVersion),
+		Health: kube.now}
 	extensions := &extensionsync.Member{Objects: objects, Namespace: o.Namespace}
 	releases := &releasesync.Member{Objects: objects}
 	unchanged := &revalidate.Member{Next: next, Changes: o.Changes, Drain: o.Drain}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case authnfleet.NamesUser(r):
+		case link.NamesUser(r.Header):
 			next.ServeHTTP(w, r)
 		case fleetsync.Owns(r.URL.Path):
 			sync.ServeHTTP(w, r)

@@ -8,9 +8,9 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	authnfleet "kapis.dev/ks-apiserver/pkg/authn/fleet"
 	"kapis.dev/ks-apiserver/pkg/cluster/extensionsync"
 	"kapis.dev/ks-apiserver/pkg/cluster/fleetsync"
+	"kapis.dev/ks-apiserver/pkg/cluster/link"
 	"kapis.dev/ks-apiserver/pkg/cluster/releasesync"
 	"kapis.dev/ks-apiserver/pkg/cluster/revalidate"
 )
@@ -28,7 +28,7 @@ func TestARequestForAUserIsNotTheHubs(t *testing.T) {
 	for _, path := range []string{fleetsync.PathObjects, fleetsync.PathDigest, fleetsync.PathBound, fleetsync.PathAbout, fleetsync.PathHealth,
 		fleetsync.PathCreator, extensionsync.PathState, extensionsync.PathChart, extensionsync.PathAgent, releasesync.PathState, releasesync.PathPackage,
 		releasesync.PathRelease, releasesync.PathRemove, revalidate.Path} {
-		for _, name := range append((&authnfleet.Authenticator{}).Headers(), "") {
+		for _, name := range []string{link.HeaderUser, link.HeaderUID, link.HeaderGroup, link.HeaderScope, ""} {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, path, strings.NewReader("{}"))
 			if name != "" {
 				r.Header.Set(name, "ann")

@@ -18,11 +18,10 @@ import (
 
 // The headers in which a hub names the user of a request. Clients of this server can't send them: filter.Authentication removes them.
 const (
-	HeaderUser  = "X-Remote-User"
-	HeaderUID   = "X-Remote-Uid"
-	HeaderGroup = "X-Remote-Group"
-	// HeaderScope restricts what the user's credential may do (authz.ExtraScope).
-	HeaderScope = "X-Remote-Extra-Scope"
+	HeaderUser  = link.HeaderUser
+	HeaderUID   = link.HeaderUID
+	HeaderGroup = link.HeaderGroup
+	HeaderScope = link.HeaderScope
 )
 
 var (
@@ -45,11 +44,6 @@ func (*Authenticator) Trusts(r *http.Request) bool { return link.FromHub(r.Conte
 // Headers returns the names of the headers in which the hub names users.
 func (*Authenticator) Headers() []string {
 	return []string{HeaderUser, HeaderUID, HeaderGroup, HeaderScope}
-}
-
-// NamesUser reports whether the hub sends a request for a user, whom it names in each of them. Its own have no such header.
-func NamesUser(r *http.Request) bool {
-	return slices.ContainsFunc((*Authenticator)(nil).Headers(), func(name string) bool { return len(r.Header[name]) > 0 })
 }
 
 // HeaderPrefixes returns none.

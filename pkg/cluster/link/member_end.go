@@ -28,6 +28,20 @@ type fromHubKey struct{}
 // FromHub reports whether a request came over a link, so that the hub of this fleet has sent it.
 func FromHub(ctx context.Context) bool { return ctx.Value(fromHubKey{}) != nil }
 
+// The headers in which a hub names the user for whom it sends a request. Its own requests have none of them.
+const (
+	HeaderUser  = "X-Remote-User"
+	HeaderUID   = "X-Remote-Uid"
+	HeaderGroup = "X-Remote-Group"
+	// HeaderScope restricts what the user's credential may do (authz.ExtraScope).
+	HeaderScope = "X-Remote-Extra-Scope"
+)
+
+// NamesUser reports whether the headers of a request from the hub name a user, so that it is that user's and not the hub's own.
+func NamesUser(h http.Header) bool {
+	return len(h[HeaderUser]) > 0 || len(h[HeaderUID]) > 0 || len(h[HeaderGroup]) > 0 || len(h[HeaderScope]) > 0
+}
+
 func marked(ctx context.Context) context.Context { return context.WithValue(ctx, fromHubKey{}, true) }
 
 // Serve makes a link of a connection, and serves the hub's requests until the link ends; nil if ctx ended it. It owns the connection. When
