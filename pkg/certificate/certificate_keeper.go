@@ -23,7 +23,8 @@ const (
 	// third of that is left.
 	authorityLife = 2 * 365 * 24 * time.Hour
 	servingLife   = 90 * 24 * time.Hour
-	// settle is how long a new authority is only trusted, before it signs: by then all clients that read the bundle have it.
+	// settle is how long a new authority is only trusted, before it signs, unless Options say otherwise: by then all clients that read
+	// the bundle have it.
 	settle = 24 * time.Hour
 	// skew is how far clocks may differ.
 	skew = 15 * time.Minute
@@ -49,6 +50,9 @@ type Options struct {
 	// Client says that the certificate is for connections that this program opens, too, or only for those where there are no Hosts (RFC 5280,
 	// 4.2.1.12).
 	Client bool
+	// Settle is how long a new authority is only trusted, before it signs the certificate; 0 for a day. What its predecessor signs last is
+	// due after 60 days, and is then signed by the new one, however long Settle is.
+	Settle time.Duration
 	// CommonName is whose the certificate is; "" for ks-controller-manager.
 	CommonName string
 	// Now is the clock.

@@ -2,6 +2,7 @@ package certificate
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/x509"
 	"slices"
 	"time"
@@ -27,7 +28,7 @@ func (p *pair) renewed(now time.Time, o Options) (*pair, error) {
 		}
 		next.authorities, next.key = append([]*x509.Certificate{ca}, next.authorities...), key
 	}
-	if !next.serves(now, o.Hosts) {
+	if !next.serves(now, o) {
 		var err error
 		if next.serving, err = sign(next.authorities[0], next.key, now, o); err != nil {
 			return nil, err
@@ -42,15 +43,15 @@ func (p *pair) renewed(now time.Time, o Options) (*pair, error) {
 	return next, nil
 }
 
-// serves reports whether the serving certificate stays valid for a while: for these hosts, signed by a trusted authority,
+// serves reports whether the serving certificate stays valid for a while: for its hosts, signed by a trusted authority,
 // and by the newest one once all clients trust that.
-func (p *pair) serves(now time.Time, hosts []string) bool {
+func (p *pair) serves(now time.Time, o Options) bool {
 	leaf := p.serving.Leaf
-	if leaf == nil || due(leaf, now) || slices.ContainsFunc(hosts, func(h string) bool { return leaf.VerifyHostname(h) != nil }) {
+	if leaf == nil || due(leaf, now) || slices.ContainsFunc(o.Hosts, func(h string) bool { return leaf.VerifyHostname(h) != nil }) {
 		return false
 	}
 	signed := func(ca *x509.Certificate) bool { return leaf.CheckSignatureFrom(ca) == nil }
-	if now.Sub(p.authorities[0].NotBefore) > settle {
+	if now.Sub(p.authorities[0].NotBefore) > cmp.Or(o.Settle, settle) {
 		return signed(p.authorities[0])
 	}
 	return slices.ContainsFunc(p.authorities, signed)

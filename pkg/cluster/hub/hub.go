@@ -79,7 +79,9 @@ func New(o Options) *Hub {
 	return h
 }
 
-// AuthorityOptions are those of the fleet's authority, in a Secret of this server's namespace.
+// AuthorityOptions are those of the fleet's authority, in a Secret of this server's namespace. Members learn of a new one with
+// their next certificate: after the life of one all of them know it, and only then it signs the hub's own.
 func AuthorityOptions(secrets certificate.Secrets, now func() time.Time) certificate.Options {
-	return certificate.Options{Secrets: secrets, Name: "ks-fleet-authority", Hosts: []string{link.HubName()}, Client: true, Now: now}
+	return certificate.Options{Secrets: secrets, Name: "ks-fleet-authority", Hosts: []string{link.HubName()}, Client: true,
+		Settle: certificateLife + 24*time.Hour, Now: now}
 }
