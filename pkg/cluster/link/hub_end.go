@@ -15,7 +15,7 @@ import (
 // Link is the hub's end of a link. It may be used by any number of goroutines.
 type Link struct {
 	conn     *http.ClientConn
-	upgrades *http.Transport
+	upgrades upgrading
 	ended    chan struct{}
 	closed   chan struct{} // closed when the connection is
 	fewer    chan struct{} // gets something when a request may have ended
@@ -25,7 +25,7 @@ type Link struct {
 }
 
 // Open makes a link of a connection to the member whose Cluster has a UID, and owns the connection from then on. It fails where the other
-// end does not prove to be that member.
+// end does not prove to be that member, or refuses this one.
 func Open(ctx context.Context, conn net.Conn, uid string, i Identity) (*Link, error) {
 	l, err := open(ctx, conn, MemberName(uid), i)
 	if err != nil {
@@ -83,9 +83,25 @@ func open(ctx context.Context, conn net.Conn, name string, i Identity) (*Link, e
 		}
 	})
 	connect := func(ctx context.Context, _, _ string) (net.Conn, error) { return l.connect(ctx) }
-	l.upgrades = &http.Transport{DialContext: connect, DialTLSContext: connect, DisableKeepAlives: true, DisableCompression: true,
-		MaxResponseHeaderBytes: mostHeader}
+	l.upgrades = upgrading{&http.Transport{DialContext: connect, DialTLSContext: connect, DisableKeepAlives: true, DisableCompression: true,
+		MaxResponseHeaderBytes: mostHeader}}
+	if err := l.accepted(ctx); err != nil {
+		_ = l.Close()
+		return nil, err
+	}
 	return l, nil
+}
+
+// accepted returns nil once the other end has answered something. In TLS 1.3 the handshake is over here before the other end has verified
+// this one's certificate: a member that refuses that, and dials again, would count as linked each time. OPTIONS * (RFC 9110, 9.3.7) is
+// answered by net/http itself, also in members of older releases.
+func (l *Link) accepted(ctx context.Context) error {
+	r := &http.Request{Method: http.MethodOptions, URL: &url.URL{Scheme: "https", Host: streamHost, Path: "*"}, Header: http.Header{}}
+	resp, err := l.conn.RoundTrip(r.WithContext(ctx))
+	if err != nil {
+		return fmt.Errorf("the other end has refused it, or has gone: %w", err)
+	}
+	return resp.Body.Close()
 }
 
 // RoundTrip sends a request to the member. Its URL has the path and the query; host and scheme are not used. Where the answer is cut off,
@@ -129,10 +145,25 @@ func (l *Link) Close() error {
 
 func (l *Link) end() { l.once.Do(func() { close(l.ended) }) }
 
+// dialledFor is the key of the context of the request that a stream is opened for.
+type dialledFor struct{}
+
+// upgrading sends each request on a stream of its own.
+type upgrading struct{ t *http.Transport }
+
+// RoundTrip implements http.RoundTripper. When a request is given up, net/http dials on for the next one. Here that has a stream of its
+// own, so connect is told whose it opens.
+func (u upgrading) RoundTrip(r *http.Request) (*http.Response, error) {
+	return u.t.RoundTrip(r.WithContext(context.WithValue(r.Context(), dialledFor{}, r.Context())))
+}
+
 // connect opens a stream for HTTP/1.1.
 func (l *Link) connect(ctx context.Context) (net.Conn, error) {
+	if of, ok := ctx.Value(dialledFor{}).(context.Context); ok {
+		ctx = of
+	}
 	read, write := io.Pipe()
-	// The stream outlives ctx, which is that of the dialling alone.
+	// The stream outlives ctx, by which it is opened alone.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	r := (&http.Request{
 		Method: http.MethodConnect, URL: &url.URL{Scheme: "https", Host: streamHost}, Host: streamHost, Header: http.Header{}, Body: read,
