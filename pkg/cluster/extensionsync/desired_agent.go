@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
-	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/status"
@@ -88,7 +87,7 @@ func (h *Hub) forget(plans []*v1alpha1.InstallPlan) {
 
 // gone returns the extensions whose plans ended while a member was away.
 func (h *Hub) gone(ctx context.Context, m *cluster.Member) []string {
-	snap, err := h.Caches.Snapshot(ctx, clusterv1alpha1.SchemeGroupVersion.WithResource("clusters"))
+	snap, err := h.Caches.Snapshot(ctx, clustersKind)
 	if err != nil {
 		return nil
 	}

@@ -10,5 +10,6 @@
 // its label, and a policy keeps everybody else from changing them.
 //
 // Members are asked one by one, each in its own goroutine and by its own link: none waits for another one. What is to be removed is named
-// by the hub, and never found by what it does not name: a hub that lost its data removes nothing.
+// by the hub, and never found by what it does not name: a hub that lost its data removes nothing. A replica of the hub whose caches are
+// behind tells members nothing, since it would undo what another replica did; what it sent while a plan ended is removed when it sees that.
 package extensionsync

@@ -3,6 +3,7 @@ package extensionsync
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -28,6 +29,8 @@ type Charts interface {
 // Hub tells members which agents they are to have, and writes into the plans what the members say.
 type Hub struct {
 	Caches fleetsync.Snapshots
+	// Known returns nil while Caches have all objects of some kinds, as they are now: what they have not seen yet would be undone in members.
+	Known  func(kinds ...schema.GroupVersionResource) error
 	Charts Charts
 	// Plans writes InstallPlans.
 	Plans dynamic.ResourceInterface
@@ -50,12 +53,14 @@ type round struct {
 	*Hub
 	uid string
 	// remove are the agents that the member is told to remove with the next request.
-	remove  []string
+	remove []string
+	// brought are the agents that were sent. One whose plan ended while it was on its way is removed.
+	brought map[string]bool
 	refused exchange.Refusals
 }
 
 func (h *Hub) newRound(uid string) *round {
-	return &round{Hub: h, uid: uid, refused: exchange.Refusals{Now: h.Now}}
+	return &round{Hub: h, uid: uid, brought: map[string]bool{}, refused: exchange.Refusals{Now: h.Now}}
 }
 
 // Follow keeps the agents of a member as they are to be, until ctx ends. It is called when the first link of a member is open.
@@ -98,6 +103,14 @@ func (h *Hub) dependencies(ctx context.Context, uid string) (out dependencies) {
 	return out
 }
 
+// know returns nil while this hub knows which agents are to be in members, as it is now.
+func (h *Hub) know() error {
+	if err := h.Known(plansKind, versionsKind, clustersKind); err != nil {
+		return fmt.Errorf("know which extensions are to be in member clusters: %w", err)
+	}
+	return nil
+}
+
 // run brings a member up to date, as far as that is possible now, and reports whether something is being done there.
 func (r *round) run(ctx context.Context) (busy bool, err error) {
 	m := r.Current(r.uid)
@@ -105,7 +118,11 @@ func (r *round) run(ctx context.Context) (busy bool, err error) {
 		return false, nil
 	}
 	plans, err := r.plans(ctx)
-	if err != nil || len(plans) == 0 && len(r.remove) == 0 && !r.recorded(ctx, m) {
+	if err != nil || len(plans) == 0 && len(r.remove) == 0 && len(r.brought) == 0 && !r.recorded(ctx, m) {
+		return false, err
+	}
+	r.remove = slices.DeleteFunc(r.remove, func(name string) bool { return r.stays(ctx, m, plans, name) })
+	if err := r.know(); err != nil {
 		return false, err
 	}
 	report := &Report{}
@@ -113,6 +130,11 @@ func (r *round) run(ctx context.Context) (busy bool, err error) {
 		return false, err
 	}
 	r.remove = nil
+	if err := r.know(); err != nil { // the member may have taken its time
+		return false, err
+	}
+	r.late(ctx, m, plans, report)
+	busy = len(r.remove) > 0
 	var failed []error
 	for _, p := range plans {
 		has, found := report.Agents[p.Name]
@@ -127,7 +149,10 @@ func (r *round) run(ctx context.Context) (busy bool, err error) {
 		case found && has.Leaving:
 			trouble = "the former one is still being removed"
 		default:
-			trouble = r.bring(ctx, m, want, has, slices.Contains(report.Charts, want.Version.Digest))
+			trouble, err = r.bring(ctx, m, want, has, slices.Contains(report.Charts, want.Version.Digest))
+			if err != nil { // the other plans are not known either
+				return false, errors.Join(append(failed, err)...)
+			}
 		}
 		if found && !isSettled(&has) || len(r.remove) > 0 || trouble != "" && !hold {
 			busy = true
@@ -135,49 +160,86 @@ func (r *round) run(ctx context.Context) (busy bool, err error) {
 		next := entryOf(found, &has, want != nil || hold && isNoted(p, m), trouble)
 		failed = append(failed, r.note(ctx, p, m.Name, next))
 	}
-	for _, name := range r.gone(ctx, m) {
-		planned := slices.ContainsFunc(plans, func(p *v1alpha1.InstallPlan) bool { return p.Name == name })
-		if _, found := report.Agents[name]; found && !planned && !r.unread(name) {
-			r.remove, busy = append(r.remove, name), true
-		}
-	}
 	return busy, errors.Join(failed...)
 }
 
-// bring sends an agent that a member has not got, and returns why that was not possible.
-func (r *round) bring(ctx context.Context, m *cluster.Member, want *Agent, has Installed, hasChart bool) (trouble string) {
+// late notes for removal what a member has although its plan has ended, while the member was away or the agent on its way.
+func (r *round) late(ctx context.Context, m *cluster.Member, plans []*v1alpha1.InstallPlan, report *Report) {
+	for _, name := range slices.Concat(r.gone(ctx, m), slices.Sorted(maps.Keys(r.brought))) {
+		_, found := report.Agents[name]
+		p := planOf(plans, name)
+		switch {
+		case r.unread(name):
+		case p != nil:
+			if _, noted := p.Status.ClusterSchedulingStatuses[m.Name]; found && noted { // it does not end before the agent is gone
+				delete(r.brought, name)
+			}
+		case found:
+			r.remove = append(r.remove, name)
+		default:
+			delete(r.brought, name)
+		}
+	}
+}
+
+// stays reports whether an agent that was to be removed is not to be any more: the member may not have been told for long.
+func (r *round) stays(ctx context.Context, m *cluster.Member, plans []*v1alpha1.InstallPlan, name string) bool {
+	p := planOf(plans, name)
+	if p == nil {
+		return r.unread(name)
+	}
+	want, hold, _ := r.wanted(ctx, m, p)
+	return want != nil || hold
+}
+
+// planOf returns the plan of an extension, nil for none.
+func planOf(plans []*v1alpha1.InstallPlan, extension string) *v1alpha1.InstallPlan {
+	for _, p := range plans {
+		if p.Name == extension {
+			return p
+		}
+	}
+	return nil
+}
+
+// bring sends an agent that a member has not got, and returns why that was not possible. The error is what this hub does not know.
+func (r *round) bring(ctx context.Context, m *cluster.Member, want *Agent, has Installed, hasChart bool) (trouble string, err error) {
 	lost := lacksChart(&has.Status)
 	if has.Hash == want.Hash && !lost {
 		r.refused.Forget(want.Extension)
-		return ""
+		return "", nil
 	}
 	if reason, early := r.refused.Of(want.Extension, want.Hash); early {
-		return reason
+		return reason, nil
 	}
-	err := r.send(ctx, m, want, hasChart && !lost)
+	if !hasChart || lost {
+		err = r.sendChart(ctx, m, want)
+	}
+	if err == nil {
+		if err := r.know(); err != nil { // reading and sending a chart may take minutes
+			return "", err
+		}
+		r.brought[want.Extension] = true // also where the answer is lost
+		err = exchange.Ask(ctx, m, PathAgent, want, nil)
+	}
 	if err == nil {
 		r.refused.Forget(want.Extension)
 		if !lost {
-			return ""
+			return "", nil
 		}
 		err = errors.New("the chart was lost in the cluster, and is sent again")
 	}
 	trouble = status.Clip(err.Error(), maxMessage)
 	r.refused.Add(want.Extension, want.Hash, trouble)
-	return trouble
+	return trouble, nil
 }
 
-func (r *round) send(ctx context.Context, m *cluster.Member, want *Agent, hasChart bool) error {
-	if !hasChart {
-		raw, done, err := r.chart(ctx, want)
-		if err != nil {
-			return err
-		}
-		defer done()
-		query := url.Values{"hub": {r.UID}, "digest": {want.Version.Digest}}
-		if err := exchange.SendFile(ctx, m, PathChart, query, raw); err != nil {
-			return err
-		}
+func (r *round) sendChart(ctx context.Context, m *cluster.Member, want *Agent) error {
+	raw, done, err := r.chart(ctx, want)
+	if err != nil {
+		return err
 	}
-	return exchange.Ask(ctx, m, PathAgent, want, nil)
+	defer done()
+	query := url.Values{"hub": {r.UID}, "digest": {want.Version.Digest}}
+	return exchange.SendFile(ctx, m, PathChart, query, raw)
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"sigs.k8s.io/yaml"
 
@@ -48,6 +49,8 @@ type fleet struct {
 	charts *charts
 	plans  *dynamicfake.FakeDynamicClient
 	report Report
+	// version and cluster are what the hub has of these.
+	version, cluster string
 }
 
 func packed(t *testing.T) []byte {
@@ -91,10 +94,9 @@ func newFleet(t *testing.T, removed string, change func(*v1alpha1.InstallPlan, *
 	}
 	f.plans = dynamicfake.NewSimpleDynamicClient(s, p)
 	h := &Hub{Charts: f.charts, UID: "u-hub", Current: members.ByUID, Now: time.Now, Plans: f.plans.Resource(plansKind),
-		Caches: kapistest.NewStoreOf(t, kinds, map[string][]string{"/apis/kubesphere.io/v1alpha1/installplans": {text(t, p)},
-			"/apis/kubesphere.io/v1alpha1/extensionversions": {text(t, v)},
-			"/apis/cluster.kubesphere.io/v1alpha1/clusters":  {text(t, c)}})}
-	f.round = h.newRound(memberUID)
+		Known: func(...schema.GroupVersionResource) error { return nil }}
+	f.version, f.cluster, f.round = text(t, v), text(t, c), h.newRound(memberUID)
+	f.hasPlans(t, text(t, p))
 	return f
 }
 
@@ -102,6 +104,35 @@ func text(t *testing.T, o any) string { return string(exchangetest.JSON(t, o)) }
 
 // once runs one round, and returns what the member was asked.
 func (f *fleet) once(t *testing.T) []string { return f.Round(t, f.run) }
+
+// paths returns what the member was asked.
+func (f *fleet) paths() (out []string) {
+	for _, a := range f.Asked {
+		out = append(out, a.Path)
+	}
+	return out
+}
+
+// hasPlans has the hub have other plans.
+func (f *fleet) hasPlans(t *testing.T, plans ...string) {
+	t.Helper()
+	f.Caches = kapistest.NewStoreOf(t, kinds, map[string][]string{"/apis/kubesphere.io/v1alpha1/installplans": plans,
+		"/apis/kubesphere.io/v1alpha1/extensionversions": {f.version}, "/apis/cluster.kubesphere.io/v1alpha1/clusters": {f.cluster}})
+}
+
+// hash returns that of the agent which the member is to have by a plan.
+func (f *fleet) hash(t *testing.T, plan string) string {
+	t.Helper()
+	p := &v1alpha1.InstallPlan{}
+	if err := json.Unmarshal([]byte(plan), p); err != nil {
+		t.Fatal(err)
+	}
+	want, _, why := f.wanted(t.Context(), f.Current(memberUID), p)
+	if want == nil {
+		t.Fatal(why)
+	}
+	return want.Hash
+}
 
 // entry returns what the plan says of the member.
 func (f *fleet) entry(t *testing.T) (out v1alpha1.InstallationStatus, found bool) {
@@ -326,6 +357,133 @@ func TestWhatAHubDoesNotKnowStays(t *testing.T) {
 			f.once(t)
 			if e, found := f.entry(t); found {
 				t.Errorf("the plan still says %+v", e)
+			}
+		})
+	}
+}
+
+// F26, X27: a replica of the hub that is behind, or falls behind while the member answers, neither brings an agent nor has one removed, and
+// says nothing of the member.
+func TestX27AReplicaThatIsBehindTellsNothing(t *testing.T) {
+	unplaced := func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) {
+		p.Spec.ClusterScheduling.Placement.Clusters = []string{"m2"}
+	}
+	for name, x := range map[string]struct {
+		change func(*v1alpha1.InstallPlan, *v1alpha1.ExtensionVersion)
+		report Report
+		times  int      // that it has to be known
+		asked  []string // then, and as much of it before
+	}{
+		"Brings":  {nil, Report{}, 3, []string{PathState, PathChart, PathAgent}},
+		"Changes": {nil, Report{Agents: map[string]Installed{"shop": {Hash: "newer"}}}, 3, []string{PathState, PathChart, PathAgent}},
+		"Removes": {unplaced, Report{Agents: map[string]Installed{"shop": {Hash: "h"}}}, 2, []string{PathState}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for known := range x.times {
+				f, left := newFleet(t, "", x.change), known
+				f.report = x.report
+				f.Known = func(kinds ...schema.GroupVersionResource) error {
+					if left--; left >= 0 && slices.Equal(kinds, []schema.GroupVersionResource{plansKind, versionsKind, clustersKind}) {
+						return nil
+					}
+					return errors.New("the watch ended")
+				}
+				if _, err := f.run(t.Context()); err == nil || !strings.Contains(err.Error(), "the watch ended") {
+					t.Errorf("known %d times: nobody is told: %v", known, err)
+				}
+				if got := f.paths(); !slices.Equal(got, x.asked[:min(known, len(x.asked))]) || len(f.remove) > 0 {
+					t.Errorf("known %d times: it was asked %q, and is to remove %q", known, got, f.remove)
+				}
+				if e, noted := f.entry(t); noted {
+					t.Errorf("known %d times: the plan says %+v", known, e)
+				}
+				left = x.times
+				if got := f.once(t); !slices.Equal(got, x.asked) {
+					t.Errorf("once it is known: it was asked %q", got)
+				}
+			}
+		})
+	}
+	f := newFleet(t, "", unplaced)
+	f.remove = []string{"shop"}
+	f.Known = func(...schema.GroupVersionResource) error { return errors.New("the watch ended") }
+	if _, err := f.run(t.Context()); err == nil || len(f.Asked) > 0 {
+		t.Errorf("%v, and it was asked %q", err, f.paths())
+	}
+}
+
+// X27: an agent that reaches a member after its plan has ended is removed.
+func TestX27AnAgentThatComesLateIsRemoved(t *testing.T) {
+	f := newFleet(t, "", nil)
+	f.once(t)
+	f.hasPlans(t)
+	f.report.Agents = map[string]Installed{"shop": {Hash: "h"}, "unknown": {Hash: "h"}}
+	f.once(t)
+	if got := f.once(t); !slices.Equal(got, []string{PathState}) || !slices.Equal(removedIn(t, f.Asked[0]), []string{"shop"}) {
+		t.Errorf("it was asked %q", f.Asked)
+	}
+	delete(f.report.Agents, "shop")
+	f.once(t)
+	if got := f.once(t); len(got) > 0 {
+		t.Errorf("it is asked for nothing: %q", got)
+	}
+	// A plan that was seen with its agent waits for that when it is deleted; one that is gone all the same is not known to have ended.
+	var noted string
+	f = newFleet(t, "", func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) {
+		p = p.DeepCopy()
+		p.Status.ClusterSchedulingStatuses = map[string]v1alpha1.InstallationStatus{"m1": {State: v1alpha1.StatePreparing}}
+		noted = text(t, p)
+	})
+	f.once(t)
+	f.hasPlans(t, noted)
+	f.report.Agents = map[string]Installed{"shop": {Hash: "h"}}
+	f.once(t) // it is sent once more, while the former one is there
+	f.hasPlans(t)
+	f.once(t)
+	if !slices.Equal(f.remove, []string{"shop"}) {
+		t.Errorf("an upgrade that comes late: it is to remove %q", f.remove)
+	}
+	f.remove = nil
+	f.hasPlans(t, noted)
+	f.report.Agents["shop"] = Installed{Hash: f.hash(t, noted)}
+	f.once(t)
+	f.hasPlans(t)
+	if got := f.once(t); len(got) > 0 {
+		t.Errorf("what did not come late: it was asked %q", got)
+	}
+}
+
+// X27: a removal of which the member could not be told is not done once its plan says otherwise, or can't be read.
+func TestX27ARemovalThatIsTakenBackIsNotDone(t *testing.T) {
+	for name, change := range map[string]func(p *v1alpha1.InstallPlan) string{
+		"PlacedAgain": func(p *v1alpha1.InstallPlan) string { return text(t, p) },
+		"Held": func(p *v1alpha1.InstallPlan) string {
+			p.Annotations = nil
+			return text(t, p)
+		},
+		"Unread": func(*v1alpha1.InstallPlan) string {
+			return `{"metadata":{"name":"shop","uid":"p","resourceVersion":"1"},
+				"status":{"conditions":[{"lastTransitionTime":"2026-01-01t00:00:00z"}]}}`
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var placed, unplaced v1alpha1.InstallPlan
+			f := newFleet(t, "", func(p *v1alpha1.InstallPlan, _ *v1alpha1.ExtensionVersion) {
+				p.DeepCopyInto(&placed)
+				p.DeepCopyInto(&unplaced)
+			})
+			unplaced.Spec.ClusterScheduling.Placement.Clusters = []string{"m2"}
+			f.report.Agents = map[string]Installed{"shop": {Hash: "h"}}
+			f.hasPlans(t, text(t, &unplaced))
+			f.once(t)
+			f.Refuses = PathState
+			if _, err := f.run(t.Context()); err == nil || !slices.Equal(f.remove, []string{"shop"}) {
+				t.Fatalf("%v, and it is to remove %q", err, f.remove)
+			}
+			f.Refuses = ""
+			f.hasPlans(t, change(&placed))
+			if got := f.once(t); len(got) == 0 || removedIn(t, f.Asked[0]) != nil {
+				t.Errorf("it was asked %q", f.Asked)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package extensionsync
 
 import (
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/api/kubesphere/v1alpha1"
 )
 
@@ -20,6 +21,7 @@ func Owns(path string) bool { return path == PathState || path == PathChart || p
 var (
 	plansKind    = v1alpha1.SchemeGroupVersion.WithResource("installplans")
 	versionsKind = v1alpha1.SchemeGroupVersion.WithResource("extensionversions")
+	clustersKind = clusterv1alpha1.SchemeGroupVersion.WithResource("clusters")
 )
 
 // State is what a hub tells a member.
