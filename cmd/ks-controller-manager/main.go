@@ -72,6 +72,8 @@ func command() *cobra.Command {
 	f.IntVar(&o.WebhookPort, "webhook-port", 8443, "port of the admission webhooks; 0 for none")
 	f.StringVar(&o.WebhookURL, "webhook-url", "",
 		"`URL` at which kube-apiserver finds that port, such as https://127.0.0.1:8443 (default: the service ks-controller-manager in kubesphere-system)")
+	f.StringVar(&o.WebhookClientCAFile, "webhook-client-ca-file", "",
+		"`file` that has the authority of kube-apiserver's client certificate, in PEM: others get 401 from webhooks (default: no one does)")
 	f.DurationVar(&o.ShutdownDelay, "shutdown-delay-duration", 0,
 		"how long everything goes on after SIGTERM, while /readyz fails; longer than kube-apiserver takes to call the webhooks elsewhere")
 	f.StringSliceVar(&o.Controllers, "controllers", []string{"*"},

@@ -57,6 +57,8 @@ type Options struct {
 	// kube-apiserver if this program runs outside the cluster; empty for the service in the cluster.
 	WebhookPort int
 	WebhookURL  string
+	// WebhookClientCAFile has the authorities of kube-apiserver's client certificate, in PEM; without it the webhooks answer every caller.
+	WebhookClientCAFile string
 	// Controllers says which controllers run: "*", "name", "-name"; none means all.
 	Controllers []string
 	// AdminPassword, or the file AdminPasswordFile, is the first user's; see user.Admin.

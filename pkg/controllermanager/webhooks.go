@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,6 +57,8 @@ type webhooks struct {
 	url *url.URL
 	// host is the name of the host's Cluster, "" on a member.
 	host string
+	// clientCA signs kube-apiserver's client certificate; nil to answer callers without one.
+	clientCA *x509.CertPool
 	// charts reads charts from repositories.
 	charts *source.Client
 	server ctrlwebhook.Server
@@ -90,10 +93,13 @@ func newWebhooks(ctx context.Context, rc *rest.Config, o Options) (*webhooks, er
 			bind = ip.String()
 		}
 	}
-	if err := free(ctx, net.JoinHostPort(bind, strconv.Itoa(o.WebhookPort))); err != nil {
+	var err error
+	if h.clientCA, err = readClientCA(o.WebhookClientCAFile); err != nil {
+		return nil, err
+	}
+	if err = free(ctx, net.JoinHostPort(bind, strconv.Itoa(o.WebhookPort))); err != nil {
 		return nil, fmt.Errorf("serve webhooks: %w", err)
 	}
-	var err error
 	if h.client, err = kubernetes.NewForConfig(rc); err != nil {
 		return nil, fmt.Errorf("make a client of the cluster: %w", err)
 	}
@@ -103,9 +109,7 @@ func newWebhooks(ctx context.Context, rc *rest.Config, o Options) (*webhooks, er
 	if err != nil {
 		return nil, err
 	}
-	h.server = ctrlwebhook.NewServer(ctrlwebhook.Options{Host: bind, Port: o.WebhookPort, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-		c.MinVersion, c.GetCertificate = tls.VersionTLS12, h.keeper.Certificate
-	}}})
+	h.server = ctrlwebhook.NewServer(ctrlwebhook.Options{Host: bind, Port: o.WebhookPort, TLSOpts: []func(*tls.Config){h.tls}})
 	return h, h.follow(ctx, rc)
 }
 
@@ -237,7 +241,7 @@ func (h *webhooks) register(handlers map[string]webhook.Handler) {
 		if path != resourcequota.Path {
 			answers = turns.Handler(answers)
 		}
-		h.server.Register(path, answers)
+		h.server.Register(path, h.authenticated(answers))
 	}
 }
 
