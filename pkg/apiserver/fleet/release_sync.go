@@ -21,6 +21,6 @@ type Files interface {
 func releasesOf(h *Hub, o Options, objects dynamic.Interface, uid string) *releasesync.Hub {
 	packages := &releasesync.Packages{Files: o.Files, Repos: source.NewPackages(source.New(egress.Options{AllowLoopback: o.AllowLoopback}),
 		source.Kube{Client: o.Client}, time.Now)}
-	return &releasesync.Hub{Caches: o.Caches, Package: packages.Load, UID: uid, Current: h.Members.ByUID, Now: time.Now,
+	return &releasesync.Hub{Caches: o.Caches, Known: o.areCurrent, Package: packages.Load, UID: uid, Current: h.Members.ByUID, Now: time.Now,
 		Releases: objects.Resource(v2.SchemeGroupVersion.WithResource("applicationreleases"))}
 }

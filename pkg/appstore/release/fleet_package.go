@@ -33,6 +33,9 @@ func (s *Sent) Annotation() (string, error) {
 	return string(raw), nil
 }
 
+// Nobody is the author of what a hub sends that nobody has saved since an earlier installation installed it. No User has this name.
+const Nobody = "-"
+
 // IsSent reports whether a hub has sent a release to this cluster.
 func IsSent(r *v2.ApplicationRelease) bool { return r.Labels[clusterv1alpha1.LabelFleet] != "" }
 

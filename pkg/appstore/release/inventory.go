@@ -56,6 +56,8 @@ type Inventory struct {
 	// RecordDigest and BaseDigest are those of the Helm release, as the last operation left its records.
 	RecordDigest string `json:"recordDigest,omitempty"`
 	BaseDigest   string `json:"baseDigest,omitempty"`
+	// Earlier says that an earlier installation has applied these YAML documents, and set no label of the release.
+	Earlier bool `json:"earlier,omitempty"`
 	// Objects are those of the release, without those of hooks, at most MaxObjects.
 	Objects []Object `json:"objects,omitempty"`
 }

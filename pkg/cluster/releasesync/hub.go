@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/sync/semaphore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/klog/v2"
 
@@ -27,6 +29,8 @@ import (
 // Hub tells members which releases they are to have, and writes into the hub's what the members say.
 type Hub struct {
 	Caches fleetsync.Snapshots
+	// Known returns nil while Caches have all objects of some kinds, as they are now: what they have not seen yet would be undone in members.
+	Known func(kinds ...schema.GroupVersionResource) error
 	// Package reads the package of a version.
 	Package func(ctx context.Context, v *v2.ApplicationVersion) ([]byte, error)
 	// Releases writes ApplicationReleases.
@@ -102,6 +106,14 @@ func (h *Hub) releases(ctx context.Context, member string) (out []*v2.Applicatio
 	return out, unread, nil
 }
 
+// know returns nil while this hub knows which releases are to be in members, and all objects of more kinds, as it is now.
+func (h *Hub) know(more ...schema.GroupVersionResource) error {
+	if err := h.Known(append(more, releasesKind, clustersKind)...); err != nil {
+		return fmt.Errorf("know which releases are to be in member clusters: %w", err)
+	}
+	return nil
+}
+
 // run brings a member up to date, as far as that is possible now, and reports whether something is being done there.
 func (r *round) run(ctx context.Context) (busy bool, err error) {
 	m := r.Current(r.uid)
@@ -112,8 +124,14 @@ func (r *round) run(ctx context.Context) (busy bool, err error) {
 	if err != nil || len(all) == 0 && len(unread) == 0 && len(r.sent) == 0 {
 		return false, err
 	}
+	if err := r.know(); err != nil {
+		return false, err
+	}
 	report := &Report{}
 	if err := exchange.Ask(ctx, m, PathState, &State{Hub: r.UID}, report); err != nil {
+		return false, err
+	}
+	if err := r.know(); err != nil { // the member may have taken its time
 		return false, err
 	}
 	failed := []error{r.late(ctx, m, all, unread, report)}
@@ -137,8 +155,11 @@ func (r *round) late(ctx context.Context, m *cluster.Member, all []*v2.Applicati
 		switch {
 		case unread[name] != nil:
 		case slices.ContainsFunc(all, func(rel *v2.ApplicationRelease) bool { return rel.Name == name }):
+			if found { // it does not end before the member has removed it, unless by force, which leaves it there
+				delete(r.sent, name)
+			}
 		case found && !has.Leaving:
-			failed = append(failed, exchange.Ask(ctx, m, PathRemove, &Removal{Hub: r.UID, Name: name}, nil))
+			failed = append(failed, r.askToRemove(ctx, m, name))
 		default:
 			delete(r.sent, name)
 		}
@@ -172,6 +193,9 @@ func (r *round) one(ctx context.Context, m *cluster.Member, rel *v2.ApplicationR
 	if message == "" {
 		r.refused.Forget(rel.Name)
 		r.sent[rel.Name] = true
+		if isUntouched(rel) { // nothing is done there
+			return true, nil
+		}
 		state := v2.ReleaseCreating
 		if rel.Status.SpecHash != "" {
 			state = v2.ReleaseUpgrading
@@ -187,10 +211,13 @@ func (r *round) one(ctx context.Context, m *cluster.Member, rel *v2.ApplicationR
 func (r *round) remove(ctx context.Context, m *cluster.Member, rel *v2.ApplicationRelease, has Installed, found bool) error {
 	r.refused.Forget(rel.Name)
 	if !found {
-		return r.letGo(ctx, rel)
+		return r.removeUnknown(ctx, m, rel)
+	}
+	if err := r.noteKnown(ctx, rel); err != nil {
+		return err
 	}
 	if !has.Leaving {
-		err := exchange.Ask(ctx, m, PathRemove, &Removal{Hub: r.UID, Name: rel.Name}, nil)
+		err := r.askToRemove(ctx, m, rel.Name)
 		var no *exchange.Refused
 		if err != nil && !errors.As(err, &no) {
 			return err
@@ -201,4 +228,21 @@ func (r *round) remove(ctx context.Context, m *cluster.Member, rel *v2.Applicati
 		return r.say(ctx, rel, v2.ReleaseDeleting, "")
 	}
 	return r.say(ctx, rel, v2.ReleaseDeleting, has.Message)
+}
+
+// askToRemove asks a member to remove a release, unless there is another one of its name by now: what the member was sent before may have
+// taken minutes.
+func (r *round) askToRemove(ctx context.Context, m *cluster.Member, name string) error {
+	if err := r.know(); err != nil {
+		return err
+	}
+	now := &metav1.PartialObjectMetadata{}
+	err := r.cached(ctx, releasesKind, name, now)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	if err == nil && now.DeletionTimestamp.IsZero() && now.Labels[v2.LabelCluster] == m.Name {
+		return nil
+	}
+	return exchange.Ask(ctx, m, PathRemove, &Removal{Hub: r.UID, Name: name}, nil)
 }

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
@@ -77,7 +78,8 @@ func newFleet(t *testing.T, change func(*setting)) *fleet {
 		t.Fatal(err)
 	}
 	f.client = dynamicfake.NewSimpleDynamicClient(s, x.release)
-	h := &Hub{UID: "u-hub", Current: members.ByUID, Now: func() time.Time { return f.now }, Releases: f.client.Resource(releasesKind),
+	h := &Hub{UID: "u-hub", Current: members.ByUID, Known: func(...schema.GroupVersionResource) error { return nil },
+		Now: func() time.Time { return f.now }, Releases: f.client.Resource(releasesKind),
 		Package: func(context.Context, *v2.ApplicationVersion) ([]byte, error) { return []byte("package"), f.broken },
 		Caches: kapistest.NewStoreOf(t, kinds, map[string][]string{
 			"/apis/application.kubesphere.io/v2/applicationreleases": {text(t, x.release)},
@@ -273,6 +275,104 @@ func TestX33AReleaseThatComesLateIsRemoved(t *testing.T) {
 	f.once(t)
 	if got := f.once(t); len(got) > 0 {
 		t.Errorf("it is asked for nothing: %q", got)
+	}
+	f = newFleet(t, nil)
+	f.once(t)
+	f.report.Releases = map[string]Installed{"cache": {Hash: "h"}}
+	f.once(t) // it has come, and is sent once more
+	f.report.Releases = map[string]Installed{"cache": {Hash: release.OperationID(f.is(t))}}
+	f.once(t)
+	f.Caches = kapistest.NewStoreOf(t, kinds, nil)
+	if got := f.once(t); len(got) > 0 {
+		t.Errorf("what did not come late: it was asked %q", got)
+	}
+}
+
+// F26, X33: a replica of the hub that is behind, or falls behind while the member answers, neither brings a release nor has one removed,
+// and says nothing of the member.
+func TestX33AReplicaThatIsBehindTellsNothing(t *testing.T) {
+	for name, x := range map[string]struct {
+		change func(*setting)
+		sent   string
+		asked  []string // where it is known three times; before, as many of them
+	}{
+		"Brings": {nil, "", []string{PathState, PathPackage, PathRelease}},
+		"Removes": {func(x *setting) { x.release.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, "",
+			[]string{PathState, PathRemove}},
+		"Late": {func(x *setting) { x.release.Labels[v2.LabelCluster] = "m2" }, "cache", []string{PathState, PathRemove}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for known := range 3 {
+				f, left := newFleet(t, x.change), known
+				f.report.Releases = map[string]Installed{"cache": {Hash: "newer"}}
+				if x.sent != "" {
+					f.sent[x.sent] = true
+				}
+				f.Known = func(kinds ...schema.GroupVersionResource) error {
+					if left--; left < 0 || !slices.Contains(kinds, releasesKind) || !slices.Contains(kinds, clustersKind) {
+						return errors.New("the watch ended")
+					}
+					return nil
+				}
+				if _, err := f.run(t.Context()); err == nil || !strings.Contains(err.Error(), "the watch ended") {
+					t.Errorf("known %d times: nobody is told: %v", known, err)
+				}
+				var got []string
+				for _, a := range f.Asked {
+					got = append(got, a.Path)
+				}
+				if want := x.asked[:min(known, len(x.asked)-1)]; !slices.Equal(got, want) {
+					t.Errorf("known %d times: it was asked %q, want %q", known, got, want)
+				}
+				if s := f.is(t).Status; s.State != "" {
+					t.Errorf("known %d times: the release says %+v", known, s)
+				}
+				left = 3
+				if got := f.once(t); !slices.Equal(got, x.asked) {
+					t.Errorf("once it is known: it was asked %q", got)
+				}
+			}
+		})
+	}
+	f := newFleet(t, nil)
+	asked := 0
+	f.Known = func(kinds ...schema.GroupVersionResource) error {
+		if asked++; asked == 3 && (!slices.Contains(kinds, versionsKind) || !slices.Contains(kinds, usersKind)) {
+			t.Errorf("a release is sent where %v are known", kinds)
+		}
+		return nil
+	}
+	if got := f.once(t); len(got) != 3 || asked != 3 {
+		t.Errorf("it was asked %q, and known %d times", got, asked)
+	}
+}
+
+// X33: a release that was made again under its name, while the member was slow, is not removed for the former one.
+func TestX33AReleaseThatWasMadeAgainStays(t *testing.T) {
+	again := func(x *v2.ApplicationRelease) string {
+		x.UID, x.DeletionTimestamp, x.Labels[v2.LabelCluster] = "again", nil, "m1"
+		return text(t, x)
+	}
+	for name, change := range map[string]func(*setting){
+		"Deleted": func(x *setting) { x.release.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} },
+		"Late":    func(x *setting) { x.release.Labels[v2.LabelCluster] = "m2" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, change)
+			f.sent["cache"] = true
+			f.report.Releases = map[string]Installed{"cache": {Hash: "newer"}}
+			newer := kapistest.NewStoreOf(t, kinds, map[string][]string{
+				"/apis/application.kubesphere.io/v2/applicationreleases": {again(f.is(t))}})
+			f.Known = func(...schema.GroupVersionResource) error {
+				if len(f.Asked) > 0 {
+					f.Caches = newer
+				}
+				return nil
+			}
+			if got := f.once(t); !slices.Equal(got, []string{PathState}) {
+				t.Errorf("it was asked %q", got)
+			}
+		})
 	}
 }
 

@@ -129,21 +129,33 @@ func (in *Release) object() (*v2.ApplicationRelease, error) {
 	}
 	sent := &release.Sent{Type: in.Type, Digest: in.Digest, File: release.SentFile(in.Hub, in.Name), Parts: in.Parts}
 	o.Annotations = map[string]string{v2.AnnotationUser: in.Author, v2.AnnotationCreator: in.Author, v2.AnnotationRetry: in.Retry,
-		v2.AnnotationFleetHash: in.Hash}
+		v2.AnnotationFleetHash: in.Hash, v2.AnnotationAdopt: ""}
+	if in.Adopt {
+		o.Annotations[v2.AnnotationAdopt] = "true"
+		o.Finalizers = []string{v2.FinalizerRelease} // from the beginning, so that a removal finds what is there
+	}
+	if in.onlyAdopts() {
+		o.Annotations[v2.AnnotationUser] = release.Nobody
+		return o, nil
+	}
 	o.Annotations[v2.AnnotationFleetPackage], err = sent.Annotation()
 	return o, err
 }
+
+// onlyAdopts reports whether nothing is to be done for a release but to note what an earlier installation has installed.
+func (in *Release) onlyAdopts() bool { return in.Adopt && in.Author == "" }
 
 func (in *Release) check() error {
 	switch {
 	case !exchange.IsHub(in.Hub):
 		return errors.New("it does not say of which hub it is")
-	case in.Author == "" || strings.HasPrefix(in.Author, "system:") || strings.HasPrefix(in.Author, "kapis:"):
+	case !in.onlyAdopts() && in.Author == "" || strings.HasPrefix(in.Author, "system:") || strings.HasPrefix(in.Author, "kapis:"):
 		return fmt.Errorf("%.100q is no user of the fleet", in.Author)
 	case in.Hash == "" || len(in.Hash) > 100:
 		return errors.New("it does not say what it is")
 	case in.Type != v2.TypeHelm && in.Type != v2.TypeYAML && in.Type != v2.TypeEdge:
 		return fmt.Errorf("%.100q is no type of a version", in.Type)
+	case in.onlyAdopts() && in.Digest == "" && in.Parts == 0:
 	case !exchange.IsDigest(in.Digest):
 		return errors.New("it does not say which package it has")
 	case in.Parts < 1 || in.Parts > exchange.Parts(chart.MaxArchive):

@@ -54,7 +54,8 @@ type Release struct {
 	Name string `json:"name"`
 	// Hash identifies what the hub's release asks for.
 	Hash string `json:"hash"`
-	// Author is the user who asked for it, with whose rights it is installed.
+	// Author is the user who asked for it, with whose rights it is installed. It is empty for what the member only has to adopt, which has
+	// no package either.
 	Author string `json:"author"`
 	// Cluster is the name of the member in the fleet. Workspace and Namespace are where the release is in it.
 	Cluster   string                    `json:"cluster"`
@@ -63,6 +64,8 @@ type Release struct {
 	Spec      v2.ApplicationReleaseSpec `json:"spec"`
 	// Retry is what the hub's release has in the annotation of that name.
 	Retry string `json:"retry,omitempty"`
+	// Adopt says that an earlier installation has installed it in the member.
+	Adopt bool `json:"adopt,omitempty"`
 	// Type is that of the version, Digest the SHA-256 of its package, and Parts in how many parts the member keeps that.
 	Type   string `json:"type"`
 	Digest string `json:"digest"`

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/appstore/release"
 	"kapis.dev/ks-apiserver/pkg/chart"
@@ -28,10 +29,14 @@ const packageWait = time.Minute
 var (
 	versionsKind = v2.SchemeGroupVersion.WithResource("applicationversions")
 	usersKind    = iamv1beta1.SchemeGroupVersion.WithResource("users")
+	clustersKind = clusterv1alpha1.SchemeGroupVersion.WithResource("clusters")
 )
 
 // bring sends a release to a member, and returns why that is not possible. The error is one of the link: it says nothing of the release.
 func (r *round) bring(ctx context.Context, m *cluster.Member, rel *v2.ApplicationRelease, id string) (message string, err error) {
+	if isUntouched(rel) {
+		return refusal(r.adopt(ctx, m, rel, id))
+	}
 	raw, in, done, err := r.wanted(ctx, rel, id)
 	if err != nil {
 		return withCode(err), ctx.Err()
@@ -39,9 +44,17 @@ func (r *round) bring(ctx context.Context, m *cluster.Member, rel *v2.Applicatio
 	defer done()
 	query := url.Values{"hub": {r.UID}, "release": {rel.Name}, "digest": {in.Digest}}
 	err = exchange.SendFile(ctx, m, PathPackage, query, raw)
+	if err == nil { // reading and sending a package may take minutes
+		err = r.know(versionsKind, usersKind)
+	}
 	if err == nil {
 		err = exchange.Ask(ctx, m, PathRelease, in, nil)
 	}
+	return refusal(err)
+}
+
+// refusal returns why a member refuses what it was asked, or an error of the link.
+func refusal(err error) (message string, failed error) {
 	var no *exchange.Refused
 	if errors.As(err, &no) {
 		return fmt.Sprintf("%d %s: %s", no.Code, http.StatusText(no.Code), no.Error()), nil
@@ -80,7 +93,8 @@ func (r *round) wanted(ctx context.Context, rel *v2.ApplicationRelease, id strin
 	}
 	return raw, &Release{Hub: r.UID, Name: rel.Name, Hash: id, Author: author, Cluster: rel.Labels[v2.LabelCluster],
 		Workspace: rel.Labels[v2.LabelWorkspace], Namespace: rel.Labels[v2.LabelNamespace], Spec: rel.Spec,
-		Retry: rel.Annotations[v2.AnnotationRetry], Type: release.Type(v), Digest: chart.Digest(raw), Parts: exchange.Parts(len(raw))}, done, nil
+		Retry: rel.Annotations[v2.AnnotationRetry], Adopt: release.IsAdopted(&rel.Status), Type: release.Type(v), Digest: chart.Digest(raw),
+		Parts: exchange.Parts(len(raw))}, done, nil
 }
 
 // cached returns an object of the caches.

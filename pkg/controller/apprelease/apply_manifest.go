@@ -67,6 +67,7 @@ func (r *Reconciler) applyManifest(ctx context.Context, want *wanted, file []byt
 	}
 	both := *next
 	both.Operation, both.Objects = want.id, slices.Concat(next.Objects, former)
+	both.Earlier = want.inventory != nil && want.inventory.Earlier
 	if err := r.note(ctx, rel, &both); err != nil {
 		return err
 	}
@@ -76,7 +77,7 @@ func (r *Reconciler) applyManifest(ctx context.Context, want *wanted, file []byt
 		}
 	}
 	for _, o := range former {
-		if err := removeObject(ctx, objects, rel, o); err != nil {
+		if _, err := removeObject(ctx, objects, rel, o); err != nil {
 			return err
 		}
 	}
@@ -121,8 +122,8 @@ func apply(ctx context.Context, as dynamic.Interface, rel *v2.ApplicationRelease
 	to := as.Resource(resourceOf(o)).Namespace(o.Namespace)
 	now, err := to.Get(ctx, o.Name, metav1.GetOptions{})
 	switch {
-	case err == nil && now.GetLabels()[v2.LabelRelease] != rel.Name:
-		return status.Errorf(http.StatusConflict, "%s is there already, and not this release's", o)
+	case err == nil && !isOwn(now, rel):
+		return status.Errorf(http.StatusConflict, "%s is there already, and not this release's: it has not the label %s=%s", o, v2.LabelRelease, rel.Name)
 	case err != nil && !apierrors.IsNotFound(err):
 		return about("read", o, err)
 	}

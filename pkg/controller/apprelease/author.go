@@ -28,7 +28,7 @@ func (r *Reconciler) author(ctx context.Context, rel *v2.ApplicationRelease) (*a
 			": a release is installed with the rights of the user who changed it last. Save it again as a user who has them"}
 	}
 	name := rel.Annotations[v2.AnnotationUser]
-	if name == "" {
+	if name == "" || name == release.Nobody {
 		return nil, refuse("the annotation %s names nobody", v2.AnnotationUser)
 	}
 	if strings.HasPrefix(name, "system:") || strings.HasPrefix(name, "kapis:") { // no User has such a name

@@ -10,4 +10,7 @@
 // records there, and what they write must not become what another one's rights are used for. A removal needs neither the chart nor the
 // version, nor the rights that the author had: objects in the release's own namespace that the inventory vouches for are removed by
 // rights that exist for the operation, and what else can't be removed is named and left.
+//
+// What an earlier installation has installed has no inventory. It gets one before anything else is done with its release, of Helm's record
+// or of the YAML documents in its values: the status says that there was one, which no user writes, or in a member, the hub.
 package apprelease

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	"kapis.dev/ks-apiserver/pkg/appstore/release"
@@ -149,7 +148,7 @@ func removeLeft(ctx context.Context, as dynamic.Interface, rel *v2.ApplicationRe
 		if o.Group == apiextensionsv1.GroupName {
 			return true
 		}
-		err := removeObject(ctx, as, rel, o)
+		_, err := removeObject(ctx, as, rel, o)
 		failed = append(failed, err)
 		return err == nil
 	})
@@ -230,28 +229,3 @@ func (r *Reconciler) objectsOf(rel *v2.ApplicationRelease, of []helm.Object) (ou
 	}
 	return out, nil
 }
-
-// adopt notes what an earlier installation has installed.
-func (r *Reconciler) adopt(ctx context.Context, rel *v2.ApplicationRelease) error {
-	known, err := r.inventory(ctx, rel)
-	if err != nil || known != nil || rel.Spec.AppType != "" && rel.Spec.AppType != v2.TypeHelm {
-		return err
-	}
-	found, err := r.record(ctx, rel, reader)
-	if err != nil || found == nil {
-		return err
-	}
-	objects, err := r.objectsOf(rel, found.Objects)
-	if err != nil {
-		return err
-	}
-	namespace := &corev1.Namespace{}
-	if err := r.Live.Get(ctx, client.ObjectKey{Name: rel.Labels[v2.LabelNamespace]}, namespace); err != nil {
-		return fmt.Errorf("read the namespace %s: %w", rel.Labels[v2.LabelNamespace], err)
-	}
-	return r.note(ctx, rel, &release.Inventory{Type: v2.TypeHelm, Namespace: namespace.Name, NamespaceUID: namespace.UID,
-		RecordDigest: found.Release.RecordDigest, BaseDigest: found.Release.BaseDigest, Objects: objects[:min(len(objects), release.MaxObjects)]})
-}
-
-// reader is whom records are read as where no user is known: they are read with the connection's own credential, and it has no rights.
-var reader = &author{user: "kapis:application-release"}

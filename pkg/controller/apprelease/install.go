@@ -41,11 +41,8 @@ type wanted struct {
 func (r *Reconciler) install(ctx context.Context, w *writer) (reconcile.Result, error) {
 	rel, s := w.Object, &w.Object.Status
 	id := release.OperationID(rel)
-	if release.IsAdopted(s) && isInstalled(s.State) {
-		if err := r.adopt(ctx, rel); err != nil {
-			return reconcile.Result{}, err
-		}
-		s.SpecHash = id
+	if err := r.adopt(ctx, rel, id); err != nil {
+		return reconcile.Result{}, err
 	}
 	if s.SpecHash == id {
 		if s.Message == waits { // what it waited for was taken back
@@ -56,7 +53,7 @@ func (r *Reconciler) install(ctx context.Context, w *writer) (reconcile.Result, 
 	if wait := r.failures.Wait(rel.Name, id, r.Now()); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	done, ok := r.turn(rel, rel.Spec.AppType != "" && rel.Spec.AppType != v2.TypeHelm) // find refuses another type than the version's
+	done, ok := r.turn(rel, isOfDocuments(rel)) // find refuses another type than the version's
 	if !ok {
 		return r.waitForTurn(rel), nil
 	}
@@ -83,10 +80,6 @@ func (r *Reconciler) install(ctx context.Context, w *writer) (reconcile.Result, 
 		return reconcile.Result{}, ctx.Err()
 	}
 	return r.refused(ctx, rel, id, err), nil
-}
-
-func isInstalled(state string) bool {
-	return state == v2.ReleaseActive || state == v2.ReleaseCreated || state == v2.ReleaseUpgraded
 }
 
 // refused notes why an operation was not done, and returns when it is tried again: a few times if it may succeed then, and otherwise when

@@ -57,7 +57,7 @@ func (r *Reconciler) remove(ctx context.Context, w *writer) (reconcile.Result, e
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	quick := false
-	if rel.Spec.AppType != "" && rel.Spec.AppType != v2.TypeHelm { // else each time that it asks for its turn, kube-apiserver would be asked
+	if isOfDocuments(rel) { // else each time that it asks for its turn, kube-apiserver would be asked
 		i, err := r.inventory(ctx, rel) // uninstall says what is wrong with it
 		quick = err == nil && i != nil && i.Type != v2.TypeHelm
 	}
@@ -100,7 +100,14 @@ func (r *Reconciler) remove(ctx context.Context, w *writer) (reconcile.Result, e
 // uninstall removes what a release installed, and returns what is left of it.
 func (r *Reconciler) uninstall(ctx context.Context, rel *v2.ApplicationRelease, attempt int) (kept []string, err error) {
 	u := &removal{release: rel.DeepCopy(), hooks: attempt < hooksUntil, leave: attempt >= len(removals)}
-	if u.inventory, err = r.inventory(ctx, rel); err != nil {
+	if u.inventory, err = r.inventory(ctx, rel); err == nil && u.inventory == nil && isEarlier(r, rel) {
+		u.inventory, err = noteEarlier(ctx, r, rel)
+		// What can't be known, however often it is tried, holds a removal as little as one that is not valid.
+		if of := (*helm.Error)(nil); isUnprocessable(err) || errors.As(err, &of) && (of.Reason == helm.ReasonInvalid || u.leave) {
+			return []string{"what an earlier installation has installed: " + err.Error()}, nil
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	if u.as, err = r.author(ctx, rel); isForbidden(err) {
@@ -130,7 +137,7 @@ func (r *Reconciler) uninstall(ctx context.Context, rel *v2.ApplicationRelease, 
 	switch {
 	case i != nil && i.Type != v2.TypeHelm:
 		return r.removeObjects(ctx, u)
-	case i != nil || release.IsAdopted(&rel.Status):
+	case i != nil:
 		return r.removeChart(ctx, u)
 	}
 	return nil, nil // nothing was installed
@@ -178,9 +185,7 @@ func (r *Reconciler) removeChart(ctx context.Context, u *removal) (kept []string
 		return named, err
 	}
 	if !ours { // rights are lent for what the platform knows to be the release's
-		if objects = nil; u.inventory != nil {
-			objects = u.inventory.Objects
-		}
+		objects = u.inventory.Objects
 		outside, err := r.outside(rel, found)
 		if err != nil {
 			return nil, err
@@ -195,9 +200,6 @@ func (r *Reconciler) removeChart(ctx context.Context, u *removal) (kept []string
 
 // removeNoted removes what was noted of a Helm release, in its namespace, where it has no record, or somebody else's.
 func (r *Reconciler) removeNoted(ctx context.Context, u *removal) (kept []string, err error) {
-	if u.inventory == nil {
-		return nil, nil
-	}
 	noted := *u.inventory
 	noted.Objects = slices.DeleteFunc(slices.Clone(noted.Objects), func(o release.Object) bool { return o.Namespace != noted.Namespace })
 	u.inventory, u.as = &noted, reader
@@ -206,6 +208,9 @@ func (r *Reconciler) removeNoted(ctx context.Context, u *removal) (kept []string
 
 // removeObjects removes the objects of a release of YAML documents.
 func (r *Reconciler) removeObjects(ctx context.Context, u *removal) (kept []string, err error) {
+	if u.inventory.Earlier && len(u.inventory.Objects) == 0 {
+		return []string{"what an earlier installation has applied: the values of the release name no objects"}, nil
+	}
 	if u.leave {
 		for _, o := range u.inventory.Objects {
 			kept = append(kept, o.String())
@@ -219,35 +224,39 @@ func (r *Reconciler) removeObjects(ctx context.Context, u *removal) (kept []stri
 		}
 		var failed []error
 		for _, o := range u.inventory.Objects {
-			if err := removeObject(ctx, objects, u.release, o); err != nil {
+			removed, err := removeObject(ctx, objects, u.release, o)
+			if err != nil {
 				failed = append(failed, err)
+			} else if !removed && u.inventory.Earlier {
+				kept = append(kept, o.String())
 			}
 		}
 		return errors.Join(failed...)
 	})
-	return nil, err
+	return kept, err
 }
 
 // helmPolicy is an annotation of Helm's, for objects that stay when their release goes.
 const helmPolicy = "helm.sh/resource-policy"
 
-// removeObject removes an object, if it is the release's, and does not say that it stays.
-func removeObject(ctx context.Context, as dynamic.Interface, rel *v2.ApplicationRelease, o release.Object) error {
+// removeObject removes an object, if it is the release's, and does not say that it stays. removed is false for one that is another's.
+func removeObject(ctx context.Context, as dynamic.Interface, rel *v2.ApplicationRelease, o release.Object) (removed bool, err error) {
 	from := as.Resource(resourceOf(o)).Namespace(o.Namespace)
 	now, err := from.Get(ctx, o.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) || err == nil && now.GetLabels()[v2.LabelRelease] != rel.Name {
-		return nil
-	}
-	if err != nil {
-		return about("read", o, err)
-	}
-	if now.GetAnnotations()[helmPolicy] == "keep" {
-		return nil
+	switch {
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+		return true, nil
+	case err != nil:
+		return false, about("read", o, err)
+	case !isOwn(now, rel):
+		return false, nil
+	case now.GetAnnotations()[helmPolicy] == "keep":
+		return true, nil
 	}
 	uid, background := now.GetUID(), metav1.DeletePropagationBackground
 	err = from.Delete(ctx, o.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &background})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return about("remove", o, err)
+		return false, about("remove", o, err)
 	}
-	return nil
+	return true, nil
 }

@@ -25,6 +25,8 @@ const (
 	AnnotationFleetHash = "kapis.dev/fleet-hash"
 	// AnnotationFleetPackage says of a release in a member which package the hub has brought for it. The hub alone writes it.
 	AnnotationFleetPackage = "kapis.dev/fleet-package"
+	// AnnotationAdopt says of a release in a member that an earlier installation has installed it there. The hub alone writes it.
+	AnnotationAdopt = "kapis.dev/adopt"
 	// FinalizerRelease holds a release until what it installed is removed.
 	FinalizerRelease = "helmrelease.application.kubesphere.io"
 )
