@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
 
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	"kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 )
 
@@ -34,6 +35,8 @@ type User struct {
 	Email, Lang string
 	// Groups are spec.groups without those that only the system gives.
 	Groups []string
+	// BoundGroups are those that come from GroupBindings.
+	BoundGroups []string
 	// Links are the identities that the user may log in with.
 	Links []Link
 	// Uninitialized says that the user has not set a password of their own yet.
@@ -130,9 +133,14 @@ func ParseUser(raw []byte) (*User, error) {
 		Groups:          WithoutSystemGroups(w.Metadata.Name, w.Spec.Groups),
 		Uninitialized:   w.Metadata.Annotations[v1beta1.AnnotationUninitialized] == "true",
 		PasswordSession: w.Metadata.Annotations[v1beta1.AnnotationPasswordSession],
-		FleetUID:        w.Metadata.Annotations[v1beta1.AnnotationFleetUID],
 		Created:         w.Metadata.CreationTimestamp,
 		Deleting:        w.Metadata.DeletionTimestamp != nil,
+	}
+	if w.Metadata.Labels[clusterv1alpha1.LabelFleet] != "" { // the label is the hub's alone, while others may write users
+		u.FleetUID = w.Metadata.Annotations[v1beta1.AnnotationFleetUID]
+	}
+	if bound := w.Metadata.Annotations[v1beta1.AnnotationBoundGroups]; bound != "" {
+		u.BoundGroups = strings.Split(bound, ",")
 	}
 	u.PasswordChanged, _ = time.Parse(time.RFC3339, w.Metadata.Annotations[v1beta1.AnnotationLastPasswordChangeTime])
 	u.password, u.credential = readPassword(w.Spec.Password)

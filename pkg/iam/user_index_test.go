@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	iamapi "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/iamtest"
@@ -164,6 +165,22 @@ func TestAUserIsGoneOnlyWhereAllUsersAreKnown(t *testing.T) {
 	users.CompleteBy(func() error { users.Set(iamtest.User("bob")); return nil })
 	if u, err := users.Lookup("bob", "uid-bob"); u == nil || err != nil {
 		t.Errorf("%v, %v", u, err)
+	}
+}
+
+// F17: which user of the fleet somebody is, is the hub's word, which counts where the label says that the hub keeps them here: an annotation is
+// written by whoever may write users.
+func TestNobodyIsAUserOfTheFleetByAnAnnotationAlone(t *testing.T) {
+	users := iam.NewUserIndex()
+	of := map[string]string{iamapi.AnnotationFleetUID: "uid-there"}
+	users.Set(iamtest.User("root", func(u *iamapi.User) { u.Annotations = of }))
+	users.Set(iamtest.User("ann", func(u *iamapi.User) {
+		u.Annotations, u.Labels = of, map[string]string{clusterv1alpha1.LabelFleet: "u-hub"}
+	}))
+	for name, want := range map[string]string{"root": "uid-root", "ann": "uid-there"} {
+		if uid, err := users.FleetUIDOf(name); uid != want || err != nil {
+			t.Errorf("%s is %q, %v", name, uid, err)
+		}
 	}
 }
 

@@ -3,7 +3,6 @@
 package terminal
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/terminal/kubectlshell"
 	"kapis.dev/ks-apiserver/pkg/terminal/nodeshell"
@@ -194,7 +194,10 @@ func (c *Controller) orphaned(ctx context.Context, pod *corev1.Pod) (why string,
 		return "", fmt.Errorf("read User %q, who has a shell: %w", name, err)
 	}
 	// In requests from the hub, a user whom it keeps here has the UID that they have there, and after a login here the one of here.
-	uids := []string{string(u.UID), cmp.Or(u.Annotations[iamv1beta1.AnnotationFleetUID], string(u.UID))}
+	uids := []string{string(u.UID)}
+	if there := u.Annotations[iamv1beta1.AnnotationFleetUID]; there != "" && u.Labels[clusterv1alpha1.LabelFleet] != "" {
+		uids = append(uids, there)
+	}
 	switch {
 	case u.UID == "" && pod.Annotations[shellpod.AnnotationFromHub] != "":
 		return "", nil

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/controller/controllertest"
 	"kapis.dev/ks-apiserver/pkg/controller/terminal"
@@ -134,11 +135,15 @@ func TestWhatHasEndedAndWhoseUserIsGoneIsDeleted(t *testing.T) { // O11
 	unnamed := pod("a", "bob")
 	unnamed.Annotations = nil
 	ofHub, remade := bob(), bob()
+	ofHub.Labels = map[string]string{clusterv1alpha1.LabelFleet: "u-hub"}
+	remade.Labels = ofHub.Labels
 	ofHub.UID, ofHub.Annotations = again.UID, map[string]string{iamv1beta1.AnnotationFleetUID: bobUID}
 	remade.Annotations = map[string]string{iamv1beta1.AnnotationFleetUID: string(again.UID)}
 	remade.UID = "2b0b0b0b-1111-4222-8333-444444444444"
 	local := bob()
-	local.Annotations = remade.Annotations
+	local.Annotations, local.Labels = remade.Annotations, remade.Labels
+	unkept := bob()
+	unkept.UID, unkept.Annotations = again.UID, ofHub.Annotations
 	fromHub := func(user string) *corev1.Pod {
 		p := pod("a", user)
 		p.Annotations = nodeshell.Shell{User: user, FromHub: true}.Pod().Annotations
@@ -163,6 +168,7 @@ func TestWhatHasEndedAndWhoseUserIsGoneIsDeleted(t *testing.T) { // O11
 		"Of the hub's user":           {fromHub("bob"), ofHub, true},
 		"The hub's was made again":    {fromHub("bob"), remade, false},
 		"After a login here":          {pod("a", "bob"), local, true},
+		"By an annotation alone":      {fromHub("bob"), unkept, false},
 		"By a group of the hub alone": {fromHub("ann"), bob(), true},
 		"The name is another's here":  {fromHub("bob"), again, false},
 	} {
