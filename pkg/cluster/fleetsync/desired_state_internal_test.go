@@ -73,7 +73,7 @@ func newFed(t *testing.T) *Source {
 		set(t, s, "users", name, fmt.Sprintf(meta, name, name, "", `,"spec":{"email":"e","password":"canary"}`))
 	}
 	set(t, s, "globalroles", "custom", fmt.Sprintf(meta, "custom", "custom", "", `,"rules":[]`))
-	set(t, s, "globalroles", "built-in", fmt.Sprintf(meta, "built-in", "b", `,"labels":{"app.kubernetes.io/part-of":"ks-apiserver"}`, `,"rules":[]`))
+	set(t, s, "globalroles", "platform-regular", fmt.Sprintf(meta, "platform-regular", "r", "", `,"rules":[]`))
 	set(t, s, "globalrolebindings", "ann", binding("ann", "ann", ""))
 	set(t, s, "workspacetemplates", "here", template("here", `{"clusters":[{"name":"m1"}]}`, ""))
 	set(t, s, "workspacetemplates", "there", template("there", `{"clusterSelector":{"matchLabels":{"zone":"b"}}}`, ""))
@@ -105,6 +105,22 @@ func TestWhatIsInAMember(t *testing.T) {
 				t.Errorf("it is\n%s, want\n%s", got, x.want)
 			}
 		})
+	}
+}
+
+// F17, F24: which roles every installation has is known by their names: a label says nothing, since whoever may write a role may write that.
+func TestARoleWithALabelIsSent(t *testing.T) {
+	labels := `,"labels":{"app.kubernetes.io/part-of":"ks-apiserver","app.kubernetes.io/managed-by":"ks-controller-manager"}`
+	for name, sent := range map[string]bool{"ops": true, "platform-admin": false, "authenticated": false, "a-platform-admin": true} {
+		c, err := contentOf(kinds[2], []byte(fmt.Sprintf(meta, name, name, labels, `,"rules":[]`)))
+		if err != nil || (c != nil) != sent {
+			t.Errorf("%s is sent: %v, %v", name, c != nil, err)
+		}
+	}
+	for _, role := range []string{"shop-admin", "shop-self-provisioner", "shop-regular", "shop-viewer"} {
+		if !shipped().has("shop", role) || shipped().has("sho", role) || shipped().has("", role) {
+			t.Errorf("%s is no role of every workspace", role)
+		}
 	}
 }
 

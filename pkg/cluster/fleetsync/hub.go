@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"net/http"
 	"slices"
@@ -30,9 +31,11 @@ const (
 	boundEvery = 10 * time.Second
 	// aboutEvery is how long what a member says of itself is not asked again: nodes come and go.
 	aboutEvery = 30 * time.Second
-	// askTimeout bounds one request to a member, and batch the objects in it.
+	// askTimeout bounds one request to a member, batch the objects in it, and batchBytes their bytes. A longer object is sent alone: none
+	// that kube-apiserver stores comes near what a member takes (maxBody).
 	askTimeout = 60 * time.Second
 	batch      = 200
+	batchBytes = 8 << 20
 	// maxAnswer bounds an answer of a member, in bytes.
 	maxAnswer = 16 << 20
 	// maxAbout bounds what a member says of itself, in bytes: it is kept.
@@ -261,7 +264,7 @@ func (r *round) send(ctx context.Context, m *cluster.Member, refs []Ref, there m
 	if err != nil {
 		return nil, err
 	}
-	for some := range slices.Chunk(changes, batch) {
+	for some := range batches(changes) {
 		out := &Outcome{}
 		if err := r.ask(ctx, m, http.MethodPost, PathObjects, &Changes{Hub: r.Hub, Changes: some}, out); err != nil {
 			return nil, err
@@ -269,6 +272,23 @@ func (r *round) send(ctx context.Context, m *cluster.Member, refs []Ref, there m
 		pending = cluster.AtMost(append(pending, out.Pending...)) // a member may say much for each batch
 	}
 	return pending, nil
+}
+
+// batches cuts changes into what is sent at once: as many as fit, and one at least.
+func batches(changes []Change) iter.Seq[[]Change] {
+	return func(yield func([]Change) bool) {
+		for len(changes) > 0 {
+			n, size := 1, len(changes[0].Object)
+			for n < min(len(changes), batch) && size+len(changes[n].Object) <= batchBytes {
+				size += len(changes[n].Object)
+				n++
+			}
+			if !yield(changes[:n]) {
+				return
+			}
+			changes = changes[n:]
+		}
+	}
 }
 
 // ask sends a request to a member, and reads its answer.

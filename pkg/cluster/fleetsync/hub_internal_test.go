@@ -19,10 +19,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
 
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/linktest"
 	"kapis.dev/ks-apiserver/pkg/store"
+	"kapis.dev/ks-apiserver/pkg/store/index"
 )
 
 // F17, F39: what a member says of each batch is not kept beyond the bound of all.
@@ -68,7 +70,7 @@ type told struct {
 	objects *dynamicfake.FakeDynamicClient
 }
 
-func newTold(t *testing.T, asked func(w http.ResponseWriter, path string) bool, have ...Ref) *told {
+func newTold(t *testing.T, asked func(http.ResponseWriter, *http.Request) bool, have ...Ref) *told {
 	t.Helper()
 	const uid = "0f8fad5b-d9cb-469f-a165-70867728950e"
 	lists, groups := map[schema.GroupVersionResource]string{}, map[string]string{}
@@ -79,7 +81,7 @@ func newTold(t *testing.T, asked func(w http.ResponseWriter, path string) bool, 
 	there := &Member{Objects: objects, Bound: func(context.Context) (*Bound, error) { return &Bound{Version: "1"}, nil }}
 	in := &Changes{Hub: "u-hub"}
 	for _, r := range have {
-		in.Changes = append(in.Changes, Change{Ref: r, Object: fmt.Appendf(nil, `{"apiVersion":%q,"kind":"X","metadata":{"name":%q}}`, groups[r.Kind], r.Name)})
+		in.Changes = append(in.Changes, Change{Ref: r, Object: sent(groups[r.Kind], r)})
 	}
 	if out, err := there.apply(t.Context(), in); err != nil || len(out.Pending) > 0 {
 		t.Fatal(out, err)
@@ -90,7 +92,7 @@ func newTold(t *testing.T, asked func(w http.ResponseWriter, path string) bool, 
 	by.Link(t, members, uid, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == PathAbout {
 			http.NotFound(w, r)
-		} else if !asked(w, r.URL.Path) {
+		} else if !asked(w, r) {
 			there.ServeHTTP(w, r)
 		}
 	}))
@@ -114,8 +116,8 @@ func (x *told) has(t *testing.T, all ...Ref) (n int) {
 func TestAReplicaThatIsBehindTellsNothing(t *testing.T) {
 	all := []Ref{{"users", "ann"}, {"globalrolebindings", "ann"}}
 	var behind atomic.Bool
-	x := newTold(t, func(_ http.ResponseWriter, path string) bool {
-		behind.CompareAndSwap(false, path == PathBound)
+	x := newTold(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		behind.CompareAndSwap(false, r.URL.Path == PathBound)
 		return false
 	}, all...)
 	x.Known = func() error {
@@ -154,7 +156,7 @@ func TestAMemberThatCanNotLoseItYetTakesNoRequests(t *testing.T) {
 		"Conflict":    {apierrors.NewConflict(gr, bob.Name, errors.New("it is of the last administrator")), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := newTold(t, func(http.ResponseWriter, string) bool { return false }, bob)
+			x := newTold(t, func(http.ResponseWriter, *http.Request) bool { return false }, bob)
 			left := 2
 			x.objects.PrependReactor("delete", bob.Kind, func(clienttesting.Action) (bool, runtime.Object, error) {
 				left--
@@ -183,8 +185,8 @@ func TestAMemberThatCanNotLoseItYetTakesNoRequests(t *testing.T) {
 // F26: everything is compared again where the member names other users, until that was done, and not while it names the same.
 func TestOtherBoundUsersAreComparedOnce(t *testing.T) {
 	version, fails, digests := "1", false, 0
-	x := newTold(t, func(w http.ResponseWriter, path string) bool {
-		switch path {
+	x := newTold(t, func(w http.ResponseWriter, r *http.Request) bool {
+		switch r.URL.Path {
 		case PathBound:
 			_ = json.NewEncoder(w).Encode(&Bound{Version: version})
 			return true
@@ -206,5 +208,46 @@ func TestOtherBoundUsersAreComparedOnce(t *testing.T) {
 		if err := x.run(t.Context()); (err != nil) != step.fails || digests != step.digests {
 			t.Errorf("round %d: %v, after %d digests, want %d", i, err, digests, step.digests)
 		}
+	}
+}
+
+// F39: what is sent at once has a bound in bytes, below what a member takes, and a longer object is sent alone: whoever writes large objects holds
+// up nothing else.
+func TestLargeObjectsAreSentInBatchesOfTheirOwn(t *testing.T) {
+	const most = 10 << 20
+	x := newTold(t, func(w http.ResponseWriter, r *http.Request) bool {
+		isLong := r.ContentLength > most
+		if isLong {
+			http.Error(w, "it is too long", http.StatusRequestEntityTooLarge)
+		}
+		return isLong
+	})
+	kept := index.NewCollection(&index.Schema{}, clock.RealClock{})
+	decoder := index.NewDecoder(schema.GroupResource{}, &index.Schema{}, func() bool { return false })
+	caches := &inTurn{}
+	x.Source = NewSource(caches)
+	var objects []*index.Incoming
+	var all []Ref
+	for i := range 4 { // more than the member takes, together
+		size := 1_400_000
+		if i == 2 {
+			size = batchBytes + 1
+		}
+		name := "r" + strconv.Itoa(i)
+		text := fmt.Sprintf(meta, name, name, `,"annotations":{"a":"`+strings.Repeat("x", size)+`"}`, `,"rules":[]`)
+		d, err := decoder.Decode(text, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects, all = append(objects, d.Incoming), append(all, Ref{"globalroles", name})
+		set(t, x.Source, "globalroles", name, text)
+	}
+	kept.Replace(objects, "1")
+	caches.all = []*index.Snapshot{kept.Snapshot()}
+	if err := x.run(t.Context()); err != nil || x.has(t, all...) != len(all) {
+		t.Errorf("%v, and the member has %d of %d objects", err, x.has(t, all...), len(all))
+	}
+	if synced, pending := x.Synced(); !synced || len(pending) > 0 {
+		t.Errorf("it takes requests: %v, and %d are pending", synced, len(pending))
 	}
 }

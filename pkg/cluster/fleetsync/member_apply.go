@@ -64,11 +64,17 @@ func (m *Member) put(ctx context.Context, k schema.GroupVersionResource, c *Chan
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
-		labels[LabelFleet], annotations[annotationHash] = hub, c.Hash
+		labels[LabelFleet], annotations[annotationHash] = hub, stored(c.Kind, c.Hash)
 		o.SetLabels(labels)
 		o.SetAnnotations(annotations)
 	}
 	set(next)
+	delete(m.equal, c.Ref)
+	if why, err := m.refusal(ctx, k, next, hub); err != nil {
+		return err
+	} else if why != nil {
+		return m.refuse(ctx, k, c, hub, next, why)
+	}
 	objects := m.Objects.Resource(k)
 	_, err := objects.Create(ctx, next, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
@@ -83,7 +89,10 @@ func (m *Member) put(ctx context.Context, k schema.GroupVersionResource, c *Chan
 		return m.replace(ctx, k, c, hub, next)
 	case of == hub:
 	case sameGrant(now, next):
-		return nil // as the cluster's own already is
+		if keeps, err := m.keeps(ctx, now, next, hub); of != "" || !keeps {
+			m.noteEqual(c.Ref, next)
+			return err // as the cluster's own already is
+		}
 	case of != "":
 		return fmt.Errorf("another hub keeps it here, whose kube-system has the UID %.64s: this cluster leaves that fleet first", of)
 	default:
@@ -138,6 +147,16 @@ func merged(now, next map[string]string) map[string]string {
 	return now
 }
 
+// keeps reports whether a role or a binding is of the same workspace as the hub's, and the hub keeps that workspace here: then the hub
+// keeps it, too, so that it goes when the hub's does.
+func (m *Member) keeps(ctx context.Context, now, next *unstructured.Unstructured, hub string) (bool, error) {
+	name := next.GetLabels()[tenantv1beta1.LabelWorkspace]
+	if name == "" || now.GetLabels()[tenantv1beta1.LabelWorkspace] != name {
+		return false, nil
+	}
+	return m.isOfHub(ctx, kinds[0], name, hub)
+}
+
 // sameGrant reports whether two roles or bindings give the same to the same.
 func sameGrant(a, b *unstructured.Unstructured) bool {
 	found := false
@@ -154,6 +173,7 @@ func sameGrant(a, b *unstructured.Unstructured) bool {
 
 // delete deletes an object that the hub keeps here, and nothing else.
 func (m *Member) delete(ctx context.Context, k schema.GroupVersionResource, c Change, hub string, pend func(Ref, error)) {
+	delete(m.equal, c.Ref)
 	objects := m.Objects.Resource(k)
 	now, err := objects.Get(ctx, c.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && (now.GetLabels()[LabelFleet] != hub || now.GetDeletionTimestamp() != nil) {

@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
@@ -35,6 +36,8 @@ type Member struct {
 	Objects dynamic.Interface
 	// Bound returns the users whom bindings of the member alone name, sorted.
 	Bound func(ctx context.Context) (*Bound, error)
+	// BoundNames returns which other names those bindings have.
+	BoundNames func(ctx context.Context) (*cluster.BoundNames, error)
 	// About returns what the hub is told of this cluster.
 	About func(ctx context.Context) (*cluster.About, error)
 	// Health returns what is wrong with this cluster.
@@ -42,23 +45,27 @@ type Member struct {
 
 	// writing is held while something is written: an older change must not follow a newer one.
 	writing sync.Mutex
+	// equal are the roles of the hub that this cluster has of its own, and which grant the same, as the hub sent them. A comparison has them
+	// sent again.
+	equal map[Ref]*unstructured.Unstructured
 }
 
 // Owns reports whether a path is one that Member answers.
 func Owns(path string) bool {
-	return path == PathDigest || path == PathObjects || path == PathBound || path == PathAbout || path == PathHealth ||
-		path == PathCreator
+	return path == PathDigest || path == PathObjects || path == PathBound || path == PathBoundNames || path == PathAbout ||
+		path == PathHealth || path == PathCreator
 }
 
 // ServeHTTP answers a request that has come over a link from the hub.
 func (m *Member) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	exchange.Answers{
-		"GET " + PathBound:    func(r *http.Request) (any, error) { return m.Bound(r.Context()) },
-		"GET " + PathAbout:    func(r *http.Request) (any, error) { return m.About(r.Context()) },
-		"GET " + PathHealth:   func(r *http.Request) (any, error) { return m.Health(r.Context()) },
-		"POST " + PathDigest:  exchange.To(maxBody, m.compare),
-		"POST " + PathCreator: exchange.To(maxBody, m.bindCreator),
-		"POST " + PathObjects: exchange.To(maxBody, m.apply),
+		"GET " + PathBound:      func(r *http.Request) (any, error) { return m.Bound(r.Context()) },
+		"GET " + PathBoundNames: func(r *http.Request) (any, error) { return m.BoundNames(r.Context()) },
+		"GET " + PathAbout:      func(r *http.Request) (any, error) { return m.About(r.Context()) },
+		"GET " + PathHealth:     func(r *http.Request) (any, error) { return m.Health(r.Context()) },
+		"POST " + PathDigest:    exchange.To(maxBody, m.compare),
+		"POST " + PathCreator:   exchange.To(maxBody, m.bindCreator),
+		"POST " + PathObjects:   exchange.To(maxBody, m.apply),
 	}.ServeHTTP(w, r)
 }
 
@@ -98,6 +105,7 @@ func (m *Member) compare(ctx context.Context, d *Digest) (*Difference, error) {
 	}
 	m.writing.Lock()
 	defer m.writing.Unlock()
+	m.equal = nil
 	ended := map[Ref]string{}
 	isEnded := map[Ref]bool{}
 	for _, c := range d.Gone {
@@ -134,7 +142,7 @@ func (m *Member) compare(ctx context.Context, d *Digest) (*Difference, error) {
 		}
 	}
 	for _, r := range refsOf(d.Objects) {
-		if have, ok := here[r.Kind][r.Name]; !ok || have != d.Objects[r.Kind][r.Name] {
+		if have, ok := here[r.Kind][r.Name]; !ok || have != stored(r.Kind, d.Objects[r.Kind][r.Name]) {
 			out.Want = append(out.Want, r)
 		}
 	}

@@ -234,6 +234,156 @@ func TestWhatAClusterHasOfItsOwnStays(t *testing.T) {
 	}
 }
 
+// F17, F24: a binding of the hub gives a role of the hub, or one that every installation has, in a workspace of the hub: never what the cluster has of
+// its own under these names, whatever labels that has. It is said, and counts as soon as nothing is in its way.
+func TestABindingOfTheHubGivesNoRoleOfTheClustersOwn(t *testing.T) {
+	plural := func(name string) schema.GroupVersionResource {
+		return schema.GroupVersionResource{Group: "iam.kubesphere.io", Version: "v1beta1", Resource: name}
+	}
+	in := func(workspace string, o map[string]any, more map[string]any) map[string]any {
+		labels := map[string]any{"kubesphere.io/workspace": workspace}
+		for k, v := range more {
+			labels[k] = v
+		}
+		o["metadata"].(map[string]any)["labels"] = labels
+		return o
+	}
+	gives := func(role string) map[string]any {
+		return map[string]any{"roleRef": map[string]any{"name": role}, "subjects": []any{map[string]any{"kind": "User", "name": "eve"}}}
+	}
+	m := newMember(t)
+	everything := map[string]any{"rules": []any{map[string]any{"verbs": []any{"*"}}}}
+	conditional := object("GlobalRole", "conditional", rules)
+	conditional["metadata"].(map[string]any)["annotations"] = map[string]any{"iam.kubesphere.io/cel-condition": "false"}
+	m.own(workspaces, object("Workspace", "local", nil))
+	m.own(roles, object("GlobalRole", "own", everything))
+	m.own(roles, in("", object("GlobalRole", "labelled", everything), map[string]any{"app.kubernetes.io/part-of": "ks-apiserver",
+		"app.kubernetes.io/managed-by": "ks-controller-manager"}))
+	m.own(roles, object("GlobalRole", "conditional", rules))
+	m.own(roles, object("GlobalRole", "same", rules))
+	m.own(plural("workspaceroles"), in("shop", object("WorkspaceRole", "shop-own", everything), nil))
+	m.own(plural("workspaceroles"), in("shop", object("WorkspaceRole", "shop-admin", everything), nil)) // made here, maybe of another release
+	m.put("workspaces", "h", object("Workspace", "shop", nil))
+	for _, name := range []string{"own", "labelled", "same", "hubs"} {
+		m.put("globalroles", "h", object("GlobalRole", name, rules))
+	}
+	m.put("globalroles", "h", conditional)
+	m.put("workspaceroles", "h", in("shop", object("WorkspaceRole", "shop-hubs", rules), nil))
+	for name, c := range map[string]struct{ role, workspace, want string }{
+		"Own":            {"own", "", "of its own"},
+		"Labelled":       {"labelled", "", "of its own"},
+		"Unconditional":  {"conditional", "", "of its own"},
+		"Missing":        {"nowhere", "", "not here"},
+		"Unnamed":        {"", "", "not here"},
+		"Hubs":           {"hubs", "", ""},
+		"Same":           {"same", "", ""},
+		"Shipped":        {"platform-regular", "", ""},
+		"OfWorkspace":    {"shop-hubs", "shop", ""},
+		"BuiltIn":        {"shop-admin", "shop", ""},
+		"BuiltInLater":   {"shop-viewer", "shop", ""},
+		"OwnOfIt":        {"shop-own", "shop", "of its own"},
+		"OwnWorkspace":   {"local-admin", "local", "no workspace of that name is the hub's"},
+		"NoWorkspace":    {"gone-admin", "gone", "no workspace of that name is the hub's"},
+		"NoLabel":        {"shop-hubs", "-", "no workspace of that name is the hub's"},
+		"OthersPattern":  {"local-admin", "shop", "not here"},
+		"ShippedInOther": {"platform-regular", "shop", "not here"},
+	} {
+		kind, k := "GlobalRoleBinding", plural("globalrolebindings")
+		if c.workspace != "" {
+			kind, k = "WorkspaceRoleBinding", plural("workspacerolebindings")
+		}
+		o := object(kind, strings.ToLower(name), gives(c.role))
+		if c.workspace != "" && c.workspace != "-" {
+			o = in(c.workspace, o, nil)
+		}
+		p := strings.Join(m.put(k.Resource, "h", o), " ")
+		if is := m.get(k, strings.ToLower(name)) != nil; is != (c.want == "") || (p == "") != is || !strings.Contains(p, c.want) {
+			t.Errorf("%s: it is there: %v, pending is %q", name, is, p)
+		}
+	}
+	p := m.put("workspaceroles", "h", in("local", object("WorkspaceRole", "local-x", rules), nil))
+	if len(p) != 1 || m.get(plural("workspaceroles"), "local-x") != nil {
+		t.Errorf("a role is in a workspace of the cluster's own, pending is %v", p)
+	}
+	// What the cluster has is as the hub's no longer.
+	m.put("globalroles", "h2", object("GlobalRole", "same", map[string]any{"rules": []any{}}))
+	if p := m.put("globalrolebindings", "h", object("GlobalRoleBinding", "later", gives("same"))); len(p) != 1 {
+		t.Errorf("of a role that is not the same any more pending is %v", p)
+	}
+	if err := m.objects.Resource(roles).Delete(t.Context(), "own", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.put("globalroles", "h", object("GlobalRole", "own", rules))
+	if p := m.put("globalrolebindings", "h", object("GlobalRoleBinding", "own", gives("own"))); p != nil {
+		t.Errorf("the role is the hub's, and pending is %v", p)
+	}
+}
+
+// F17, F26: a binding that an earlier version wrote is compared once more, and goes where its role is the cluster's own.
+func TestABindingOfAnEarlierVersionIsLookedAtAgain(t *testing.T) {
+	bindings := schema.GroupVersionResource{Group: "iam.kubesphere.io", Version: "v1beta1", Resource: "globalrolebindings"}
+	m := newMember(t)
+	m.own(roles, object("GlobalRole", "own", rules))
+	d := digest()
+	for name, role := range map[string]string{"bad": "own", "good": "platform-regular"} {
+		o := object("GlobalRoleBinding", name, map[string]any{"roleRef": map[string]any{"name": role}})
+		was := object("GlobalRoleBinding", name, map[string]any{"roleRef": map[string]any{"name": role}})
+		was["metadata"] = map[string]any{"name": name, "labels": map[string]any{fleetsync.LabelFleet: hub},
+			"annotations": map[string]any{"kapis.dev/fleet-hash": "h"}}
+		m.own(bindings, was)
+		d.Objects["globalrolebindings"][name] = "h"
+		out := &fleetsync.Difference{}
+		if m.ask(http.MethodPost, fleetsync.PathDigest, d, out); len(out.Want) != 1 {
+			t.Errorf("%s: it wants %v", name, out.Want)
+		}
+		if p := m.put("globalrolebindings", "h", o); (p == nil) != (name == "good") || (m.get(bindings, name) != nil) != (name == "good") {
+			t.Errorf("%s: pending is %v, and it is %v", name, p, m.get(bindings, name))
+		}
+		delete(d.Objects["globalrolebindings"], "bad") // it is pending
+		out = &fleetsync.Difference{}
+		if m.ask(http.MethodPost, fleetsync.PathDigest, d, out); len(out.Want) != 0 {
+			t.Errorf("%s: it is wanted again: %v", name, out.Want)
+		}
+	}
+}
+
+// S67, F26: a binding that this cluster had in a workspace that the hub keeps here is the hub's as soon as the hub has the same one, and goes with it.
+func TestABindingInAWorkspaceOfTheHubGoesWithTheHubs(t *testing.T) {
+	bindings := schema.GroupVersionResource{Group: "iam.kubesphere.io", Version: "v1beta1", Resource: "workspacerolebindings"}
+	m := newMember(t)
+	in := func(name, workspace, fleet string) map[string]any {
+		o := object("WorkspaceRoleBinding", name, map[string]any{"subjects": []any{map[string]any{"kind": "User", "name": "eve"}},
+			"roleRef": map[string]any{"kind": "WorkspaceRole", "name": "shop-viewer"}})
+		o["metadata"].(map[string]any)["labels"] = map[string]any{"kubesphere.io/workspace": workspace}
+		if fleet != "" {
+			o["metadata"].(map[string]any)["labels"].(map[string]any)[fleetsync.LabelFleet] = fleet
+		}
+		return o
+	}
+	m.put("workspaces", "h", object("Workspace", "shop", nil))
+	m.own(workspaces, object("Workspace", "local", nil))
+	for name, c := range map[string]struct {
+		own, hubs, fleet string
+		goes             bool
+	}{
+		"here":      {own: "shop", hubs: "shop", goes: true},
+		"another":   {own: "local", hubs: "shop"},
+		"of-its":    {own: "local", hubs: "local"},
+		"unknown":   {own: "none", hubs: "none"},
+		"of-others": {own: "shop", hubs: "shop", fleet: "u-other"},
+	} {
+		m.own(bindings, in(name, c.own, c.fleet))
+		if p := m.put("workspacerolebindings", "h", in(name, c.hubs, "")); p != nil {
+			t.Errorf("%s: pending is %v", name, p)
+		}
+		m.ask(http.MethodPost, fleetsync.PathObjects, &fleetsync.Changes{Hub: hub, Changes: []fleetsync.Change{
+			{Ref: fleetsync.Ref{Kind: "workspacerolebindings", Name: name}}}}, nil)
+		if gone := m.get(bindings, name) == nil; gone != c.goes {
+			t.Errorf("%s went: %v", name, gone)
+		}
+	}
+}
+
 func digest(names ...string) *fleetsync.Digest {
 	d := &fleetsync.Digest{Hub: hub, Objects: map[string]map[string]string{"globalroles": {}, "workspaces": {}, "users": {}, "workspaceroles": {},
 		"globalrolebindings": {}, "workspacerolebindings": {}}}

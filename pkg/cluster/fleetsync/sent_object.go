@@ -75,7 +75,7 @@ type subject struct {
 	Name string `json:"name"`
 }
 
-// roleOrBindingOf returns a role or a binding. Roles that come with the software are the member's own.
+// roleOrBindingOf returns a role or a binding. Roles of the platform that come with the software are the member's own.
 func roleOrBindingOf(kind schema.GroupVersionResource, raw []byte) (*content, error) {
 	var meta struct {
 		APIVersion string            `json:"apiVersion"`
@@ -91,10 +91,7 @@ func roleOrBindingOf(kind schema.GroupVersionResource, raw []byte) (*content, er
 		return nil, err
 	}
 	m := &meta.Metadata
-	isRole := kind.Resource == "globalroles" || kind.Resource == "workspaceroles"
-	builtIn := m.Labels["app.kubernetes.io/part-of"] == "ks-apiserver" ||
-		m.Labels[iamv1beta1.LabelManagedBy] == iamv1beta1.ManagedByController
-	if !m.DeletionTimestamp.IsZero() || isRole && builtIn {
+	if !m.DeletionTimestamp.IsZero() || kind.Resource == "globalroles" && shipped().has("", m.Name) {
 		return nil, nil
 	}
 	out := map[string]any{"apiVersion": meta.APIVersion, "kind": meta.Kind, "metadata": sentMetadata(m)}

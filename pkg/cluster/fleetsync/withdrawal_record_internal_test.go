@@ -210,8 +210,7 @@ func TestTheBrakeHoldsNothingThatLeft(t *testing.T) {
 	all, _, _ := s.all(&Target{Name: "m1"})
 	in := &Changes{Hub: "u-hub"}
 	for _, r := range refsOf(all.Objects) {
-		in.Changes = append(in.Changes, Change{Ref: r, Hash: all.Objects[r.Kind][r.Name],
-			Object: fmt.Appendf(nil, `{"apiVersion":%q,"kind":"X","metadata":{"name":%q}}`, groups[r.Kind], r.Name)})
+		in.Changes = append(in.Changes, Change{Ref: r, Hash: all.Objects[r.Kind][r.Name], Object: sent(groups[r.Kind], r)})
 	}
 	if out, err := m.apply(t.Context(), in); err != nil || len(out.Pending) > 0 {
 		t.Fatal(out, err)
@@ -225,4 +224,14 @@ func TestTheBrakeHoldsNothingThatLeft(t *testing.T) {
 	if pending := compare(s); len(pending) > 0 || count() != 15 {
 		t.Errorf("%d are pending, and %d there: %v", len(pending), count(), pending)
 	}
+}
+
+// sent returns an object as a hub sends it. A binding gives a role that every installation has; one in a workspace is in that of its own name.
+func sent(apiVersion string, r Ref) []byte {
+	role := "platform-regular"
+	if r.Kind == "workspacerolebindings" {
+		role = r.Name + "-viewer"
+	}
+	return fmt.Appendf(nil, `{"apiVersion":%q,"kind":"X","metadata":{"name":%q,"labels":{"kubesphere.io/workspace":%q}},"roleRef":{"name":%q}}`,
+		apiVersion, r.Name, r.Name, role)
 }
