@@ -469,7 +469,7 @@ func TestAUserWhomKubernetesKnowsIsNobodysToBecome(t *testing.T) { // S6
 	}
 	all(t, g, map[string]write{
 		"Another":     {resource: "users", name: "x", now: `{}`},
-		"TheOne":      {resource: "users", name: "oncall", now: `{}`, refused: "bindings of rbac.authorization.k8s.io name this user"},
+		"TheOne":      {resource: "users", name: "oncall", now: `{}`, refused: "bindings of rbac.authorization.k8s.io, or of a member cluster, name this user"},
 		"ByWhoHasAll": {by: "root", resource: "users", name: "oncall", now: `{}`},
 		"HisPassword": {resource: "users", name: "oncall", old: `{}`, now: `{"spec":{"password":"x"}}`, refused: "has the verb bind on users"},
 		"HisAddress":  {resource: "users", name: "oncall", old: `{"spec":{"email":"a@x"}}`, now: `{"spec":{"email":"b@x"}}`, refused: "name this user"},
@@ -547,12 +547,18 @@ func TestAGroupThatBindingsKnowIsNotMadeByAnybody(t *testing.T) { // S6
 		return name == "native" || name == "dev", nil
 	}
 	of := `{"metadata":{"labels":{"kubesphere.io/workspace":"w"}}}`
+	sre := write{resource: "groups", name: "sre", now: of}
+	sre.check(t, g)
+	g.InMembers = func(name string) bool { return name == "sre" || name == "open" }
 	all(t, g, map[string]write{
 		"Another":               {resource: "groups", name: "x", now: of},
 		"NoNameYet":             {resource: "groups", now: of},
 		"OneThatABindingNames":  {resource: "groups", name: "corp", now: of, refused: "bindings name a group of this name"},
 		"OneWhoseNameWasMadeUp": {resource: "groups", now: `{"metadata":{"generateName":"co","name":"corp"}}`, refused: "bindings name a group of this name"},
 		"OneOfKubernetes":       {resource: "groups", name: "native", now: of, refused: "bindings name a group of this name"},
+		"OneOfAMember":          {resource: "groups", name: "sre", now: of, refused: "bindings name a group of this name already, here or in a member cluster"},
+		"OneOfAMemberByRoot":    {by: "root", resource: "groups", name: "sre", now: of},
+		"OneOfAMemberThatIs":    {resource: "groups", name: "sre", old: of, now: of},
 		"OneOfTheSystem":        {by: "root", resource: "groups", name: "system:masters", now: of, refused: "give such groups themselves"},
 		"ByWhoMayBindIt":        {resource: "groups", name: "open", now: of},
 		"ByWhoHasAll":           {by: "root", resource: "groups", name: "native", now: of},

@@ -69,11 +69,14 @@ type Guard struct {
 	// InStore returns the plural of a kind of the application store of which an object has the label of a workspace, "" for none. It is asked
 	// when a workspace is made; nil means that there are none.
 	InStore func(ctx context.Context, workspace string) (kind string, err error)
-	// Named reports whether Kubernetes' own bindings name a user, who then has rights at kube-apiserver that Holdings does not know. Nil
-	// means that there are none.
+	// Named reports whether bindings name a user that Holdings does not know: Kubernetes' own, and, in a process that knows them, those of
+	// the fleet's members that hold in a whole cluster. Nil means that there are none.
 	Named func(ctx context.Context, name string) (bool, error)
-	// NamedGroup reports the same for groups.
+	// NamedGroup reports whether Kubernetes' own bindings name a group.
 	NamedGroup func(ctx context.Context, name string) (bool, error)
+	// InMembers reports whether bindings of the fleet's members name a group. Nil means that there are none, or that this process does not
+	// know them.
+	InMembers func(group string) bool
 	// Native asks kube-apiserver whether a caller who is no user of ours (a service account, an administrator's certificate) may do a verb
 	// such as "escalate" or "bind". Nil means that only Holdings count.
 	Native func(ctx context.Context, u user.Info, verb string, gvr schema.GroupVersionResource, namespace, name string) (bool, error)

@@ -34,6 +34,7 @@ func (q *escalationCheck) checkGroupScope(group string, at authz.BindingScope) e
 
 // group checks a new Group by whether its name has rights already. Groups of identity providers, and those that Kubernetes' own bindings
 // name, have names too: a user who makes a Group of such a name decides who is in it, and its deletion deletes the bindings that name it.
+// Members of the fleet are told the groups of their callers, and know none of the Groups here.
 // So does a user who moves a Group with its members to another workspace, or out of all. GroupBindings that a former Group has left, such
 // as one that was made while that was being deleted, would put users of somebody else's choice into the new one.
 func (q *escalationCheck) group() error {
@@ -51,8 +52,9 @@ func (q *escalationCheck) group() error {
 		return err
 	}
 	switch {
-	case known || len(q.guard.Known.grantsOf(q.Name)) > 0:
-		return q.mayBindGroup(q.Name, "bindings name a group of this name already, which may be an identity provider's: take another name")
+	case known || len(q.guard.Known.grantsOf(q.Name)) > 0 || q.guard.InMembers != nil && q.guard.InMembers(q.Name):
+		return q.mayBindGroup(q.Name, "bindings name a group of this name already, here or in a member cluster, which may be an identity"+
+			" provider's: take another name")
 	case q.guard.Known != nil && q.guard.Known.refs.HasMembers(q.Name):
 		return q.mayBindGroup(q.Name, "groupbindings of a former group of this name are there, and their users would be in this one: take"+
 			" another name, or try again when those are deleted")

@@ -50,16 +50,16 @@ func (q *escalationCheck) user() error {
 	return q.unnamed(q.old.Spec.Groups)
 }
 
-// Unnamed refuses to let by become a user whom bindings of Kubernetes' own name, directly or by one of the groups: what they grant can't
-// be compared. The verb bind on users, and on groups, overrides that. Its errors are those of Check.
+// Unnamed refuses to let by become a user whom Named, or one of whose groups NamedGroup, reports: what those bindings grant can't be
+// compared. The verb bind on users, and on groups, overrides that. Its errors are those of Check.
 func (g *Guard) Unnamed(ctx context.Context, by user.Info, name string, groups []string) error {
 	gvr := iamv1beta1.SchemeGroupVersion.WithResource("users")
 	q := &escalationCheck{guard: g, ctx: ctx, Write: &Write{By: by, Verb: "update", GVR: gvr, Name: name}}
 	return q.unnamed(groups)
 }
 
-// unnamed returns nil if no binding of Kubernetes' own names the user, or a group of the user: anyone who can become the user has what it
-// grants, with a kubeconfig and through ks-apiserver.
+// unnamed returns nil if no binding that Holdings does not know names the user, or a group of the user: anyone who can become the user has
+// what it grants, with a kubeconfig and through ks-apiserver.
 func (q *escalationCheck) unnamed(groups []string) error {
 	for _, group := range groups {
 		if named, err := q.namedGroup(group); err != nil {
@@ -76,7 +76,7 @@ func (q *escalationCheck) unnamed(groups []string) error {
 	}
 	named, err := q.guard.Named(q.ctx, q.Name)
 	if err != nil {
-		return fmt.Errorf("see whether bindings of Kubernetes name %q: %w", q.Name, err)
+		return fmt.Errorf("see whether bindings of Kubernetes, or of member clusters, name %q: %w", q.Name, err)
 	}
 	if !named {
 		return nil
@@ -84,12 +84,8 @@ func (q *escalationCheck) unnamed(groups []string) error {
 	if ok, err := q.may(authz.BindingScope{}, "bind", "users", q.Name); ok || err != nil {
 		return err
 	}
-	if q.Verb == "create" {
-		return q.refuse("bindings of rbac.authorization.k8s.io name this user, who would have what they grant: take another name, or be" +
-			" given the verb bind on users")
-	}
-	return q.refuse("bindings of rbac.authorization.k8s.io name this user, and every login as the user has what they grant: ask a" +
-		" user who has the verb bind on users")
+	return q.refuse("bindings of rbac.authorization.k8s.io, or of a member cluster, name this user, and every login as the user has what" +
+		" they grant: ask a user who has the verb bind on users; a new user can have another name")
 }
 
 // outranks returns nil if the writer holds what is bound to the user's name, and to the user's groups, on the platform, in the cluster and

@@ -27,6 +27,7 @@ func (p memberships) make(ctx context.Context) (err error) {
 		if p.hub, err = fleet.NewHub(ctx, p.options(), p.rbac, p.rbac); err == nil {
 			p.metrics.MustRegister(p.hub.Members, p.hub.Asked)
 			p.running.Go(func() { p.hub.Run(ctx) })
+			p.guard.Named, p.guard.InMembers = p.hub.Named(p.guard.Named), p.hub.Members.BindGroup
 		}
 	}
 	return err

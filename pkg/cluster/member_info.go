@@ -56,33 +56,3 @@ func (m *Member) About() About {
 	defer t.mu.Unlock()
 	return t.about
 }
-
-// SetBound says which users bindings of the member's own name. A name that is too long is no user's.
-func (m *Member) SetBound(users []string) {
-	sorted := slices.DeleteFunc(slices.Clone(users), func(name string) bool { return len(name) > mostText })
-	slices.Sort(sorted)
-	t := &m.state.sync
-	t.mu.Lock()
-	differs := !slices.Equal(t.bound, sorted)
-	if differs {
-		t.bound = sorted
-		t.version++
-	}
-	t.mu.Unlock()
-	if differs {
-		m.state.members.changes.change()
-	}
-}
-
-// Binds reports whether a binding of the member's own names a user, as the member last said.
-func (m *Member) Binds(user string) bool {
-	if e, s := m.byOther(); e != nil {
-		_, found := slices.BinarySearch(s.Bound, user)
-		return found
-	}
-	t := &m.state.sync
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, found := slices.BinarySearch(t.bound, user)
-	return found
-}

@@ -18,9 +18,11 @@ type State struct {
 	Untold      string    `json:"untold,omitempty"`
 	UntoldSince time.Time `json:"untoldSince,omitzero"`
 	Degraded    string    `json:"degraded,omitempty"`
-	// Bound are the users whom bindings of the member's own name, and Version is that of the list, which is left out for who has it.
-	Bound   []string `json:"bound,omitempty"`
-	Version uint64   `json:"version"`
+	// Bound are the users whom bindings of the member's own name, Names the other names that these have, and Version is that of both, which
+	// are left out for who has them.
+	Bound   []string    `json:"bound,omitempty"`
+	Names   *BoundNames `json:"names,omitempty"`
+	Version uint64      `json:"version"`
 }
 
 // Elsewhere is what is linked to another replica of this hub.
@@ -49,6 +51,9 @@ func (m *Members) SetElsewhere(replica string, e *Elsewhere) {
 		}
 	}
 	m.mu.Unlock()
+	if e != nil {
+		m.keepBound(e)
+	}
 	for _, member := range turned {
 		s := member.state
 		s.mu.Lock()
@@ -126,8 +131,9 @@ func (m *Members) states(known map[string]uint64) (out []State, whole bool) {
 		s := State{UID: uid, Synced: t.synced, Pending: slices.Clone(t.pending), Untold: t.untold, UntoldSince: t.untoldSince,
 			Degraded: t.degraded, Version: t.version}
 		if v := known[uid]; v != t.version { // 0 is that of no list
-			if size := bytesOf(t.bound); size <= bound || bound == mostBoundSent { // there is one in each answer at least
-				s.Bound = t.bound // replaced, never changed
+			_, size := t.names.Size()
+			if size += bytesOf(t.bound); size <= bound || bound == mostBoundSent { // there is one in each answer at least
+				s.Bound, s.Names = t.bound, t.names // replaced, never changed
 				bound -= size
 			} else {
 				s.Version, whole = v, false

@@ -28,7 +28,8 @@ type syncState struct {
 	synced  bool
 	pending []Pending
 	bound   []string
-	// version is that of bound.
+	names   *BoundNames
+	// version is that of bound and names.
 	version uint64
 	about   About
 	// untold is why the member could not be told anything the last time, "" where it could, and untoldSince since when that is so.

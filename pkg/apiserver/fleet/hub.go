@@ -77,7 +77,7 @@ type Options struct {
 	Client  kubernetes.Interface
 	Cluster *rest.Config
 	// Caches has this cluster's objects.
-	Caches fleetsync.Snapshots
+	Caches *store.Store
 	// Changes tells of changes in this cluster's caches, and in what they feed: see revalidate.Member.
 	Changes func() (n uint64, next <-chan struct{})
 	// Namespace is this server's, and Host the name of this cluster.
@@ -97,6 +97,11 @@ type Options struct {
 	Drain         context.Context
 	// Lite returns the handler for a member in which none of our programs run; it works until ctx ends.
 	Lite func(ctx context.Context, t lite.Terms) (*lite.Served, error)
+}
+
+// areCurrent returns nil while the caches have all objects of some kinds, as they are now: see store.Complete.
+func (o *Options) areCurrent(kinds ...schema.GroupVersionResource) error {
+	return store.Complete(o.Caches, kinds...)()
 }
 
 // NewHub returns a hub. held returns the rights of users on the platform, and bound the scopes in which they are bound.
@@ -122,7 +127,7 @@ func NewHub(ctx context.Context, o Options, held Grants, bound tenant.Membership
 	h.Hub = hub.New(hub.Options{Clusters: objects.Resource(ClustersKind), Authority: authority, UID: uid, Host: o.Host, Now: time.Now,
 		Leases: o.Client.CoordinationV1().Leases(o.Namespace), Drain: o.Drain, Reached: h.reached})
 	syncer := &fleetsync.Syncer{Source: h.source, Known: h.isCurrent, Hub: uid, Current: h.Members.ByUID}
-	extensions := &extensionsync.Hub{Caches: o.Caches, UID: uid, Current: h.Members.ByUID, Now: time.Now,
+	extensions := &extensionsync.Hub{Caches: o.Caches, Known: o.areCurrent, UID: uid, Current: h.Members.ByUID, Now: time.Now,
 		Charts: &source.Loader{Client: source.New(egress.Options{AllowLoopback: o.AllowLoopback}), Objects: source.Kube{Client: o.Client}},
 		Plans:  objects.Resource(kubespherev1alpha1.SchemeGroupVersion.WithResource("installplans"))}
 	releases := releasesOf(h, o, objects, uid)
@@ -130,6 +135,7 @@ func NewHub(ctx context.Context, o Options, held Grants, bound tenant.Membership
 		go extensions.Follow(ctx, m)
 		go releases.Follow(ctx, m)
 		go fleetsync.Prober{}.Follow(ctx, m)
+		go fleetsync.FollowNames(ctx, m)
 		syncer.Follow(ctx, m)
 	}
 	h.dialing = &direct.Dialing{Members: h.Members, Hub: uid, Admit: h.Invited, Failed: h.Failed, Replace: h.ReplaceKubeconfig,
@@ -315,6 +321,28 @@ func (h *Hub) Has(name string) (bool, error) {
 		return false, err
 	}
 	return h.Members.ByName(name) != nil, nil // it may have been read just before the rest was
+}
+
+// Binds reports whether bindings of a member name a user, existing or not.
+func (h *Hub) Binds(user string) bool { return h != nil && h.Members.Bind(user) }
+
+// NamesInMembers returns functions that report whether bindings of members name a user, in a whole member, and a group; nil where this
+// server is no hub.
+func (h *Hub) NamesInMembers() (users, groups func(name string) bool) {
+	if h == nil {
+		return nil, nil
+	}
+	return h.Members.BindInCluster, h.Members.BindGroup
+}
+
+// Named returns a function that reports the users whom native reports, and those whom bindings name that hold in the whole of a member.
+func (h *Hub) Named(native func(context.Context, string) (bool, error)) func(context.Context, string) (bool, error) {
+	return func(ctx context.Context, user string) (bool, error) {
+		if h.Members.BindInCluster(user) {
+			return true, nil
+		}
+		return native(ctx, user)
+	}
 }
 
 // Known returns nil once this server has read which clusters there are, and who holds what: before that nobody is refused a cluster, and

@@ -59,10 +59,12 @@ func TestAHubIsCurrentWhileItsWatchesGoOn(t *testing.T) {
 		all = append(all, st.Feed(gvr, sink))
 	}
 	h.Fed(all, store.Complete(st, h.Kinds()...))
+	o := &Options{Caches: st}
 	until := func(what string, current bool) {
 		t.Helper()
 		if err := pace.Until(t.Context(), time.Minute, func(context.Context) error {
-			if err := h.isCurrent(); (err == nil) != current {
+			one, some := h.isCurrent(), o.areCurrent(h.Kinds()...)
+			if err := errors.Join(one, some); (one == nil) != current || (some == nil) != current {
 				return fmt.Errorf("%s: %w", what, errors.Join(err, errors.New("not yet")))
 			}
 			return nil

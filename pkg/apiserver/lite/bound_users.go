@@ -1,7 +1,6 @@
 package lite
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -11,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/store"
 	"kapis.dev/ks-apiserver/pkg/store/index"
 )
@@ -21,13 +21,14 @@ var bindings = []schema.GroupVersionResource{
 	rbacv1.SchemeGroupVersion.WithResource("rolebindings"),
 }
 
-// bound returns the users whom the bindings of a cluster name, but for those of Kubernetes itself.
-func bound(ctx context.Context, caches *store.Store) ([]string, error) {
-	names := map[string]bool{}
+// bound returns the users whom the bindings of a cluster name, but for those of Kubernetes itself, and those of bindings that hold in the
+// whole cluster, or in a namespace of its system.
+func bound(ctx context.Context, caches *store.Store) (users, clusterUsers []string, err error) {
+	names, wide := map[string]bool{}, map[string]bool{}
 	for _, kind := range bindings {
 		snap, err := caches.Snapshot(ctx, kind)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		snap.ByName(index.All()).Walk(0, false, func(ref *index.Ref) bool {
 			var o struct{ Subjects []rbacv1.Subject }
@@ -37,10 +38,13 @@ func bound(ctx context.Context, caches *store.Store) ([]string, error) {
 			for _, s := range o.Subjects {
 				if s.Kind == rbacv1.UserKind && !strings.HasPrefix(s.Name, "system:") {
 					names[s.Name] = true
+					if ref.Namespace == "" || tenantv1beta1.IsSystemNamespace(ref.Namespace) {
+						wide[s.Name] = true
+					}
 				}
 			}
 			return true
 		})
 	}
-	return slices.SortedFunc(maps.Keys(names), cmp.Compare[string]), nil
+	return slices.Sorted(maps.Keys(names)), slices.Sorted(maps.Keys(wide)), nil
 }

@@ -71,7 +71,8 @@ func (c *Clusters) Serve(ctx context.Context, t lite.Terms) (*lite.Served, error
 	if err != nil {
 		return nil, err
 	}
-	return &lite.Served{Handler: handler, Bound: func(ctx context.Context) ([]string, error) { return bound(ctx, caches) },
+	return &lite.Served{Handler: handler,
+		Bound: func(ctx context.Context) (users, clusterUsers []string, err error) { return bound(ctx, caches) },
 		Nodes: func(ctx context.Context) (*index.Snapshot, error) {
 			return caches.Snapshot(ctx, corev1.SchemeGroupVersion.WithResource("nodes"))
 		}}, nil

@@ -57,7 +57,13 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		if strings.HasSuffix(path, "/rolebindings") {
 			_, _ = io.WriteString(w, `{"type":"ADDED","object":{"metadata":{"name":"b","namespace":"a","uid":"u-b","resourceVersion":"5"},"subjects":[`+
-				`{"kind":"User","name":"ann"},{"kind":"User","name":"system:kube-scheduler"},{"kind":"Group","name":"ops"}]}}`+"\n")
+				`{"kind":"User","name":"ann"},{"kind":"User","name":"system:kube-scheduler"},{"kind":"Group","name":"ops"}]}}`+"\n"+
+				`{"type":"ADDED","object":{"metadata":{"name":"b","namespace":"kube-system","uid":"u-s","resourceVersion":"5"},"subjects":[`+
+				`{"kind":"User","name":"sam"}]}}`+"\n")
+		}
+		if strings.HasSuffix(path, "/clusterrolebindings") {
+			_, _ = io.WriteString(w, `{"type":"ADDED","object":{"metadata":{"name":"b","uid":"u-c","resourceVersion":"5"},"subjects":[`+
+				`{"kind":"User","name":"cleo"}]}}`+"\n")
 		}
 		_, _ = io.WriteString(w, `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n")
 		w.(http.Flusher).Flush()
@@ -164,8 +170,8 @@ func TestTheClusterDecides(t *testing.T) {
 			t.Errorf("%v asks for %s: %d %.300s, want %d %s", x.who, x.path, code, text, x.code, x.want)
 		}
 	}
-	if bound, err := s.Bound(t.Context()); err != nil || strings.Join(bound, " ") != "ann" {
-		t.Errorf("it binds %v, %v", bound, err)
+	if bound, wide, err := s.Bound(t.Context()); err != nil || strings.Join(bound, " ") != "ann cleo sam" || strings.Join(wide, " ") != "cleo sam" {
+		t.Errorf("it binds %v, and in the whole cluster %v, %v", bound, wide, err)
 	}
 }
 

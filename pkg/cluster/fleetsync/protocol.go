@@ -19,6 +19,8 @@ const (
 	PathObjects = "/fleet/objects"
 	// PathBound answers with a Bound.
 	PathBound = "/fleet/bound"
+	// PathBoundNames answers with a cluster.BoundNames.
+	PathBoundNames = "/fleet/bound-names"
 	// PathAbout answers with a cluster.About.
 	PathAbout = "/fleet/about"
 	// PathHealth answers with a Health.

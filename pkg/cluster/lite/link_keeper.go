@@ -44,8 +44,8 @@ type Terms struct {
 type Served struct {
 	// Handler answers what the hub sends over the link.
 	Handler http.Handler
-	// Bound returns whom the member's own bindings name, and Nodes its nodes.
-	Bound func(ctx context.Context) ([]string, error)
+	// Bound returns whom the member's own bindings name, and whom those that hold in the whole cluster; Nodes returns its nodes.
+	Bound func(ctx context.Context) (users, clusterUsers []string, err error)
 	Nodes func(ctx context.Context) (*index.Snapshot, error)
 }
 
@@ -117,7 +117,7 @@ func (k *Keeper) link(ctx context.Context, m *cluster.Member, last *[]byte) erro
 	about := cluster.About{Version: k.Version, KubernetesVersion: terms.KubernetesVersion}
 	m.SetAbout(about)
 	m.SetSynced(true, nil) // nothing is kept there
-	go k.describe(life, m, about, served)
+	go k.describe(life, m, about, terms.Groups, served)
 	h := &link.Handler{Identity: identity, Handler: served.Handler}
 	return direct.ServeWithinProcess(life, k.Members, m, h, func(ctx context.Context) (bool, error) {
 		return k.isOver(ctx, m, kubeconfig, client, terms.Groups)
@@ -213,11 +213,12 @@ func (k *Keeper) isOver(ctx context.Context, m *cluster.Member, kubeconfig []byt
 	return !slices.Equal(said, groups), nil
 }
 
-// describe keeps whom the member's bindings name, and which nodes it has.
-func (k *Keeper) describe(ctx context.Context, m *cluster.Member, about cluster.About, s *Served) {
+// describe keeps whom the member's bindings name, which groups count there, and which nodes it has.
+func (k *Keeper) describe(ctx context.Context, m *cluster.Member, about cluster.About, groups []string, s *Served) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		if users, err := s.Bound(ctx); err == nil {
+		if users, clusterUsers, err := s.Bound(ctx); err == nil {
 			m.SetBound(users)
+			m.SetBoundNames(&cluster.BoundNames{ClusterUsers: clusterUsers, Groups: groups})
 		} else if ctx.Err() == nil {
 			klog.V(2).InfoS("Whom the bindings of a lite member name is not known", "cluster", m.Name, "reason", err.Error())
 		}

@@ -91,7 +91,7 @@ func merged(known map[string]cluster.State, said []cluster.State) map[string]clu
 	for i := range said {
 		s := said[i]
 		if old, has := known[s.UID]; has && old.Version == s.Version {
-			s.Bound = old.Bound
+			s.Bound, s.Names = old.Bound, old.Names
 		}
 		out[s.UID] = s
 	}

@@ -161,11 +161,12 @@ func TestAMemberIsReachedByTheReplicaThatItIsLinkedTo(t *testing.T) {
 		fmt.Fprintf(w, "%s %s %s %s %s %v", r.Method, r.RequestURI, r.Host, body, r.Header["X-Forwarded-For"], r.Header["X-Kapis-Replica-Stream"])
 	})
 	one.ByUID(uid).SetBound([]string{"bob"})
+	one.ByUID(uid).SetBoundNames(&cluster.BoundNames{Groups: []string{"sre"}})
 	one.ByUID(uid).SetSynced(true, []cluster.Pending{{Kind: "users", Name: "ann", Reason: "x"}})
 	other := newReplica(t, a, l)
 	eventually(t, "the other replica reaches the member", other.linked)
 	m := other.ByUID(uid)
-	if _, pending := m.Synced(); !m.Binds("bob") || m.Binds("ann") || len(pending) != 1 || pending[0].Name != "ann" {
+	if _, pending := m.Synced(); !m.Binds("bob") || m.Binds("ann") || !other.BindGroup("sre") || other.BindInCluster("bob") || len(pending) != 1 || pending[0].Name != "ann" {
 		t.Errorf("of the member is known: bound %v, pending %v", m.Binds("bob"), pending)
 	}
 	r := request(t, http.MethodPost, "/api/a%2Fb?x=%2F&x=2%3By", "the body")

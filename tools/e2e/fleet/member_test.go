@@ -45,3 +45,32 @@ func TestAClusterOfTheFleetHasMembersAndRoles(t *testing.T) {
 		return nil
 	})
 }
+
+// S6, F17: names that a binding in a member has are nobody's to take at the hub, as a user's or as a Group's, at /kapis and at /apis.
+func TestANameThatAMemberBindsIsTaken(t *testing.T) {
+	a, clerk := admin(t), newUser(t, "names-clerk")
+	a.must(t, http.StatusCreated, http.MethodPost, iam+"/globalroles", named("GlobalRole", "names-clerk", obj{"rules": []obj{
+		{"apiGroups": []string{"iam.kubesphere.io"}, "resources": []string{"users", "groups"}, "verbs": []string{"get", "list", "create", "update", "patch"}}}}))
+	a.must(t, http.StatusCreated, http.MethodPost, iam+"/globalrolebindings", named("GlobalRoleBinding", "names-clerk", obj{
+		"roleRef":  obj{"apiGroup": "iam.kubesphere.io", "kind": "GlobalRole", "name": "names-clerk"},
+		"subjects": []obj{{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": clerk.name}}}))
+	t.Cleanup(func() {
+		for _, kind := range []string{"globalrolebindings", "globalroles"} {
+			_, _ = a.ask(context.Background(), http.MethodDelete, iam+"/"+kind+"/names-clerk", nil)
+		}
+	})
+	bindings := "/clusters/" + direct + "/apis/iam.kubesphere.io/v1beta1/clusterrolebindings"
+	group, ghost := named("Group", "names-sre", nil), named("User", "names-ghost", obj{"spec": obj{"email": "names-ghost@example.com", "password": password}})
+	clerk.becomes(t, patience, http.StatusCreated, http.MethodPost, iam+"/groups?dryRun=All", group)
+	a.must(t, http.StatusCreated, http.MethodPost, bindings, named("ClusterRoleBinding", "names-bound", obj{
+		"roleRef": obj{"apiGroup": "iam.kubesphere.io", "kind": "ClusterRole", "name": "cluster-admin"},
+		"subjects": []obj{{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "names-ghost"},
+			{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "names-sre"}}}))
+	t.Cleanup(func() { _, _ = a.ask(context.Background(), http.MethodDelete, bindings+"/names-bound", nil) })
+	clerk.becomes(t, patience, http.StatusForbidden, http.MethodPost, iam+"/groups?dryRun=All", group)
+	for _, at := range []string{iam, "/kapis/iam.kubesphere.io/v1beta1"} {
+		clerk.must(t, http.StatusForbidden, http.MethodPost, at+"/groups", group)
+		clerk.must(t, http.StatusForbidden, http.MethodPost, at+"/users", ghost)
+	}
+	a.must(t, http.StatusCreated, http.MethodPost, iam+"/groups?dryRun=All", group)
+}

@@ -109,7 +109,7 @@ func (h *Handler) planMember(r *restful.Request, l *binding.Scope, at authz.Bind
 }
 
 // isOfFleet reports whether a name may be that of a user whom only the hub knows yet: what names them here is told to it, and it makes the
-// user here. A name of nobody gives nobody a right.
+// user here. The hub is told the names that bindings here have, too: none of nobody's is free there for the next to take.
 func (h *Handler) isOfFleet(name string) bool {
 	return h.Fleet && len(validation.IsDNS1123Subdomain(name)) == 0
 }
