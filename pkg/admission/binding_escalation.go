@@ -1,11 +1,13 @@
 package admission
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -19,10 +21,8 @@ func (q *escalationCheck) binding(scope request.Scope) error {
 	at := q.now.scopeOf(scope, q.Namespace)
 	same := q.updates() && at == q.old.scopeOf(scope, q.Namespace) && q.now.RoleRef == q.old.RoleRef
 	had := map[rbacv1.Subject]bool{}
-	if same {
-		for _, s := range q.old.Subjects {
-			had[s] = true
-		}
+	for _, s := range q.old.Subjects {
+		had[s] = same
 	}
 	subjects, system := 0, false
 	for _, s := range q.now.Subjects {
@@ -52,5 +52,13 @@ func (q *escalationCheck) binding(scope request.Scope) error {
 			return q.refuse(fmt.Sprintf("the workspace %q, in which the namespace is, is being deleted: try again once it is gone", w))
 		}
 	}
-	return q.mayGive(at, role, system)
+	return cmp.Or(hubKeeps(q, at), q.mayGive(at, role, system))
+}
+
+// hubKeeps refuses what would count in a workspace that the hub of the fleet keeps here: who is removed from it there would keep it (S67).
+func hubKeeps(q *escalationCheck, at authz.BindingScope) error {
+	if q.guard.Known == nil || !q.guard.Known.refs.IsOfHub(at.Workspace) || q.By.GetName() == clusterv1alpha1.HubUser {
+		return nil
+	}
+	return q.refuse(fmt.Sprintf("the hub of the fleet keeps the workspace %q here: its roles and members are written there", at.Workspace))
 }

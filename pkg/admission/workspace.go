@@ -54,8 +54,7 @@ func checkCreation(ctx context.Context, rights WriterRights, kind schema.GroupVe
 		if left.Namespaces {
 			if ok, err := rights.MayInNamespaces(ctx, verb, name); err != nil || !ok {
 				return deniedOf(kind, name, err, "there are namespaces with the label %s of a workspace of this name: who may update and delete"+
-					" them makes it, "+
-					"others take another name", tenantv1beta1.LabelWorkspace)
+					" them makes it, others take another name", tenantv1beta1.LabelWorkspace)
 			}
 		}
 		if left.InStore != "" {
@@ -167,9 +166,8 @@ func managerRole(workspace string) (authz.BindingScope, authz.RoleRef) {
 func (q *escalationCheck) mayManage(workspace string, kinds ...string) error {
 	at, admin := managerRole(workspace)
 	for _, kind := range kinds {
-		manage := []rbacv1.PolicyRule{{
-			Verbs: []string{"create", "update", "delete"}, APIGroups: []string{tenantv1beta1.GroupName}, Resources: []string{kind},
-		}}
+		manage := []rbacv1.PolicyRule{{Verbs: []string{"create", "update", "delete"}, APIGroups: []string{tenantv1beta1.GroupName},
+			Resources: []string{kind}}}
 		if !q.isSystem(at) && len(q.guard.Holdings.Missing(q.By, authz.BindingScope{}, manage)) == 0 {
 			return nil
 		}

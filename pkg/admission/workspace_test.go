@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/authz"
+	"kapis.dev/ks-apiserver/pkg/request"
 	"kapis.dev/ks-apiserver/pkg/store"
 )
 
@@ -149,5 +151,42 @@ func TestS6LabelsOfAWorkspaceAreForThoseWhoRunThem(t *testing.T) {
 		"OfTheTemplateItself": {resource: "workspacetemplates", name: "new", now: labelled},
 		"WithProtectionToo": {resource: "workspacetemplates", name: "new", refused: "delete any workspace template",
 			now: `{"metadata":{"labels":{"kubesphere.io/protected-resource":"true"}},` + template(labels)[1:]},
+	})
+}
+
+// S67, F26: what counts in a workspace that the hub of the fleet keeps is written there, whoever writes here; what takes rights away is written here as
+// well. A workspace of the cluster's own is as it was.
+func TestS67RolesInAWorkspaceOfTheHubAreWrittenThere(t *testing.T) {
+	w, g := newTenancy(t)
+	for gvr, sink := range g.Known.Sinks() {
+		if gvr.Resource == "workspaces" {
+			sink.Set(&store.Object{Name: "w", Raw: []byte(`{"metadata":{"labels":{"kapis.dev/fleet":"hub"}}}`)})
+		}
+	}
+	w.holds[`root@in the workspace "v"`], w.holds[`kapis:hub@in the workspace "w"`] = []string{"*"}, []string{"*"}
+	w.roles[authz.RoleRef{Scope: request.Workspace, Name: "v-a"}] = "a"
+	const to = `"roleRef":{"kind":"WorkspaceRole","name":"`
+	binding := func(workspace, users string) string {
+		return `{"metadata":{"labels":{"kubesphere.io/workspace":"` + workspace + `"}},` + to + workspace + `-a"},"subjects":[` + users + `]}`
+	}
+	role := func(workspace, rules string) string {
+		return `{"metadata":{"labels":{"kubesphere.io/workspace":"` + workspace + `"}},"rules":` + rules + `}`
+	}
+	const eve, ann, kept = `{"kind":"User","name":"eve"}`, `{"kind":"User","name":"ann"}`, `the hub of the fleet keeps the workspace "w" here`
+	gets := text(t, rules("a"))
+	all(t, g, map[string]write{
+		"ABinding":             {resource: "workspacerolebindings", name: "x", now: binding("w", eve), refused: kept},
+		"ABindingByAll":        {by: "root", resource: "workspacerolebindings", name: "x", now: binding("w", eve), refused: kept},
+		"OneMoreInABinding":    {resource: "workspacerolebindings", name: "x", old: binding("w", ann), now: binding("w", ann+","+eve), refused: kept},
+		"ABindingThatIsMoved":  {by: "root", resource: "workspacerolebindings", name: "x", old: binding("v", eve), now: binding("w", eve), refused: kept},
+		"OneFewerInABinding":   {resource: "workspacerolebindings", name: "x", old: binding("w", ann+","+eve), now: binding("w", ann)},
+		"TheHubsBinding":       {by: "kapis:hub", resource: "workspacerolebindings", name: "x", now: binding("w", eve)},
+		"ABindingOfItsOwn":     {by: "root", resource: "workspacerolebindings", name: "x", now: binding("v", eve)},
+		"ARole":                {resource: "workspaceroles", name: "w-x", now: role("w", gets), refused: kept},
+		"ARoleWithoutRules":    {by: "root", resource: "workspaceroles", name: "w-x", now: role("w", `[]`), refused: kept},
+		"ARoleThatIsChanged":   {by: "root", resource: "workspaceroles", name: "w-a", old: role("w", `[]`), now: role("w", gets), refused: kept},
+		"TheHubsRole":          {by: "kapis:hub", resource: "workspaceroles", name: "w-x", now: role("w", gets)},
+		"ARoleOfItsOwn":        {by: "root", resource: "workspaceroles", name: "v-x", now: role("v", gets)},
+		"ARoleInANamespaceOfW": {resource: "rolebindings", namespace: "n", name: "x", now: `{"roleRef":{"kind":"Role","name":"viewer"},"subjects":[` + eve + `]}`},
 	})
 }

@@ -44,6 +44,14 @@ func TestObjectsAreFoundByTheUsersThatTheyName(t *testing.T) {
 	if !x.IsEnding("a") || x.IsEnding("z") {
 		t.Error("of workspaces, and of them alone, it is said that they are being deleted")
 	}
+	if x.IsOfHub("a") || x.IsOfHub("") {
+		t.Error("it is not the hub's")
+	}
+	set("workspaces", "a", `{"metadata":{"labels":{"kapis.dev/fleet":"u"}}}`)
+	set("workspacetemplates", "z", `{"metadata":{"labels":{"kapis.dev/fleet":"u"}}}`)
+	if !x.IsOfHub("a") || x.IsOfHub("z") {
+		t.Error("of workspaces, and of them alone, it is said that they are the hub's")
+	}
 	set("groupbindings", "a", `{"groupRef":{"name":"dev"},"users":["bob"]}`)
 	set("workspaces", "a", `{"spec":{"manager":"bob"}}`)
 	is("ann", []string{"dev", "ops"}, []string{"a"})

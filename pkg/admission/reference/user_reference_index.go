@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 	kjson "sigs.k8s.io/json"
 
+	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	tenantv1beta1 "kapis.dev/ks-apiserver/pkg/api/tenant/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/store"
@@ -28,11 +29,12 @@ type Index struct {
 // key identifies an object.
 type key struct{ resource, name string }
 
-// object is what an object names, and whether it is being deleted.
+// object is what an object names, whether it is being deleted, and whether the hub of the fleet keeps it here.
 type object struct {
 	group  string
 	users  []string
 	ending bool
+	ofHub  bool
 }
 
 // NewIndex returns an empty index.
@@ -85,7 +87,8 @@ type sink struct {
 func (s sink) Set(o *store.Object) {
 	var v struct {
 		Metadata struct {
-			DeletionTimestamp *string `json:"deletionTimestamp"`
+			DeletionTimestamp *string           `json:"deletionTimestamp"`
+			Labels            map[string]string `json:"labels"`
 		} `json:"metadata"`
 		GroupRef iamv1beta1.GroupRef `json:"groupRef"`
 		Users    []string            `json:"users"`
@@ -104,7 +107,8 @@ func (s sink) Set(o *store.Object) {
 	next := object{group: v.GroupRef.Name, users: v.Users}
 	if s.resource != bindings {
 		managers := []string{v.Spec.Manager, v.Spec.Template.Spec.Manager}
-		next = object{users: slices.DeleteFunc(managers, func(u string) bool { return u == "" }), ending: v.Metadata.DeletionTimestamp != nil}
+		next = object{users: slices.DeleteFunc(managers, func(u string) bool { return u == "" }), ending: v.Metadata.DeletionTimestamp != nil,
+			ofHub: v.Metadata.Labels[clusterv1alpha1.LabelFleet] != ""}
 	}
 	k := key{s.resource, o.Name}
 	s.mu.Lock()
@@ -158,6 +162,13 @@ func (x *Index) IsEnding(workspace string) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return x.objects[key{workspaces, workspace}].ending
+}
+
+// IsOfHub reports whether the hub of the fleet keeps a workspace here.
+func (x *Index) IsOfHub(workspace string) bool {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.objects[key{workspaces, workspace}].ofHub
 }
 
 // HasMembers reports whether a GroupBinding names a group.

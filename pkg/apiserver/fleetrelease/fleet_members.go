@@ -1,8 +1,10 @@
-// Package fleetrelease gives the routes of releases the members of the fleet.
+// Package fleetrelease gives the routes of releases, and the removal of users from workspaces, the members of the fleet.
 package fleetrelease
 
 import (
+	"context"
 	"net/http"
+	"slices"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	"kapis.dev/ks-apiserver/pkg/apiserver/fleet"
@@ -11,6 +13,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/authz"
 	"kapis.dev/ks-apiserver/pkg/caller"
 	"kapis.dev/ks-apiserver/pkg/kapis/application/release"
+	"kapis.dev/ks-apiserver/pkg/kapis/iam/removal"
 	"kapis.dev/ks-apiserver/pkg/proxy"
 	"kapis.dev/ks-apiserver/pkg/status"
 	"kapis.dev/ks-apiserver/pkg/stream"
@@ -31,7 +34,41 @@ func Members(h *fleet.Hub, may authz.Authorizer, streams *stream.Guard) *release
 			}
 			return nil
 		},
-		AsCaller: caller.Client{May: may, Kube: within{proxy.NewMembers(h.Members.ByName, streams)}},
+		AsCaller: asCaller(h, may, streams),
+	}
+}
+
+func asCaller(h *fleet.Hub, may authz.Authorizer, streams *stream.Guard) caller.Client {
+	return caller.Client{May: may, Kube: within{proxy.NewMembers(h.Members.ByName, streams)}}
+}
+
+// Removal returns the members of a fleet for the removal of users from workspaces; nil where this server is no hub. May decides who may
+// enter a member.
+func Removal(h *fleet.Hub, may authz.Authorizer, streams *stream.Guard, placed Placed) *removal.Fleet {
+	if h == nil {
+		return nil
+	}
+	return &removal.Fleet{Placed: having(h, placed), AsCaller: asCaller(h, may, streams)}
+}
+
+// Placed returns the names of the clusters that a WorkspaceTemplate, in JSON, is placed in. tenant.Clusters has one.
+type Placed func(ctx context.Context, template string) ([]string, error)
+
+// having returns the names, each once, of those clusters that are members in which the hub keeps workspaces.
+func having(h *fleet.Hub, placed Placed) Placed {
+	return func(ctx context.Context, template string) ([]string, error) {
+		if err := h.Known(); err != nil { // a member that has not been read yet would be left out
+			return nil, err
+		}
+		names, err := placed(ctx, template)
+		if err != nil {
+			return nil, err
+		}
+		slices.Sort(names)
+		return slices.DeleteFunc(slices.Compact(names), func(name string) bool {
+			m := h.Members.ByName(name)
+			return m == nil || m.Lite || m.SharedSecret
+		}), nil
 	}
 }
 

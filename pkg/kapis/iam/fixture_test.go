@@ -112,6 +112,8 @@ type platformServices struct {
 	}
 	Caches binding.Caches
 	Now    func() time.Time
+	Fleet  *removal.Fleet
+	Member bool
 }
 
 // handler assembles the routes.
@@ -126,7 +128,8 @@ func (p *platformServices) handler() *kapisiam.Handler {
 			Now: p.Now},
 		LoginRecords: &loginrecord.Handler{Target: target, Resources: p.Resources},
 		Members: &member.Handler{Users: p.Users, Resources: p.Resources, Bindings: bindings,
-			Removals: &removal.Remover{Users: p.Users, Bindings: bindings, Rights: p.Rights, Authorizer: p.Authorizer}},
+			Removals: &removal.Remover{Users: p.Users, Bindings: bindings, Rights: p.Rights, Authorizer: p.Authorizer, Fleet: p.Fleet,
+				Member: p.Member}},
 		RoleTemplates: &roletemplate.Handler{Target: target, Rights: p.Rights, Caches: p.Caches},
 		Reviews:       &review.Handler{},
 	}

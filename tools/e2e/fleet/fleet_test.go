@@ -274,6 +274,9 @@ func TestWhatTheFleetKeepsIsChangedOnTheHub(t *testing.T) {
 		own := named("GlobalRole", "pretends", nil)
 		own["metadata"].(obj)["labels"] = obj{"kapis.dev/fleet": "x"}
 		a.must(t, http.StatusForbidden, http.MethodPost, of, own)
+		own = named("GlobalRole", "pretends", nil)
+		own["metadata"].(obj)["annotations"] = obj{"kapis.dev/fleet-uid": "x"}
+		a.must(t, http.StatusForbidden, http.MethodPost, of, own)
 	}
 }
 

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -27,9 +29,9 @@ import (
 )
 
 // A user who is removed from a workspace keeps nothing in it (S67): their bindings in its namespaces, as creator or member, and their
-// membership in groups of the workspace are removed too. The caller needs for each the right to remove it alone, and all of them are
-// checked before anything is written. The bindings of the workspace itself are removed last, so that a user who was not removed
-// completely is still listed as a member.
+// membership in groups of the workspace are removed too, in the members of the fleet in which the workspace is placed as well. The caller
+// needs for each the right to remove it alone, and all of them are checked before anything is written. The bindings of the workspace itself
+// are removed last, so that a user who was not removed completely is still listed as a member.
 
 const (
 	// removalRounds is how often a removal removes bindings that were made meanwhile: the user who is removed may be creating a namespace, or
@@ -43,6 +45,8 @@ const (
 
 // Removed is a binding from which a user was removed; it is deleted if it named no one else.
 type Removed struct {
+	// Cluster is the member that it was in, "" for this cluster.
+	Cluster   string `json:"cluster,omitempty"`
 	Resource  string `json:"resource"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
@@ -53,6 +57,8 @@ type Removal struct {
 	wire.Done
 	// Removed are the bindings, in the order in which they were written.
 	Removed []Removed `json:"removed"`
+	// Kept are the bindings that the hub of the fleet keeps in this cluster, which stay: the user is removed from them there.
+	Kept []Removed `json:"kept,omitempty"`
 }
 
 // Rights returns where a user is bound. rbac.Index is one.
@@ -69,6 +75,10 @@ type Remover struct {
 	Rights   Rights
 	// Authorizer decides on each write of a removal.
 	Authorizer authz.Authorizer
+	// Fleet has the members of which this cluster is the hub, nil for none.
+	Fleet *Fleet
+	// Member says that this cluster is a member of a fleet, whose hub keeps bindings of workspaces here.
+	Member bool
 }
 
 // Remove removes a user from a scope; query are the parameters of each write.
@@ -78,9 +88,14 @@ func (r *Remover) Remove(ctx context.Context, scope *binding.Scope, at authz.Bin
 	return m.run(ctx)
 }
 
+// causeNotMember is the cause in the error of NotMember, by which a hub knows it.
+const causeNotMember metav1.CauseType = "NotMember"
+
 // NotMember returns the error for a user who is no member of a scope: a 400, which clients expect.
 func NotMember(name, where string) error {
-	return status.BadRequestf("the user %.100q is not a member %s", name, where)
+	err := status.Errorf(http.StatusBadRequest, "the user %.100q is not a member %s", name, where)
+	err.ErrStatus.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: causeNotMember}}}
+	return err
 }
 
 // removal removes a user from a scope.
@@ -96,7 +111,7 @@ type removal struct {
 
 // run plans the removal, checks all of it, and writes it, until a plan has nothing left.
 func (m *removal) run(ctx context.Context) (*Removal, error) {
-	out := &Removal{Done: wire.Success(), Removed: []Removed{}}
+	out, away := &Removal{Done: wire.Success(), Removed: []Removed{}}, &wire.Failures{}
 	m.sent = map[binding.Version]bool{}
 	for round := 0; ; round++ {
 		changes, err := m.plan(ctx)
@@ -105,25 +120,31 @@ func (m *removal) run(ctx context.Context) (*Removal, error) {
 		}
 		n := 0
 		for _, c := range changes {
-			c.Steps = slices.DeleteFunc(c.Steps, func(s binding.Step) bool { return m.sent[s.Version()] })
+			c.Steps = slices.DeleteFunc(c.Steps, func(s binding.Step) bool { return m.sent[s.Version()] || m.isHubs(&s, out) })
 			n += len(c.Steps)
 		}
-		switch {
-		case n == 0 && round == 0:
-			return nil, NotMember(m.user, m.at.String())
-		case n == 0:
-			return out, nil
-		case round == removalRounds:
+		if n > 0 && round == removalRounds {
 			return nil, leftOver(changes, out)
 		}
 		if err := m.check(ctx, changes, out); err != nil {
 			return nil, err
 		}
+		if round == 0 {
+			if err := m.inMembers(ctx, out, away); err != nil {
+				return nil, err
+			}
+		}
+		switch {
+		case n == 0 && len(out.Removed) == 0 && len(out.Kept) == 0 && !away.Any():
+			return nil, NotMember(m.user, m.at.String())
+		case n == 0:
+			return ended(out, away)
+		}
 		if err := m.apply(ctx, changes, out); err != nil {
 			return nil, err
 		}
 		if len(m.query["dryRun"]) > 0 {
-			return out, nil
+			return ended(out, away)
 		}
 	}
 }
@@ -379,7 +400,7 @@ func (m *removal) apply(ctx context.Context, changes []*binding.Change, so *Remo
 				failed.Add(n-1, s.Name(), err)
 				continue
 			}
-			so.Removed = append(so.Removed, Removed{s.Write.GVR.Resource, s.Write.Namespace, s.Write.Name})
+			so.Removed = append(so.Removed, Removed{Resource: s.Write.GVR.Resource, Namespace: s.Write.Namespace, Name: s.Write.Name})
 		}
 		m.Bindings.Await(ctx, c)
 	}
