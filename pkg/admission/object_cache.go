@@ -164,14 +164,19 @@ func (k *Cache) workspaceOf(group string) (workspace string, known bool) {
 	return workspace, known
 }
 
+// reading returns what f finds in the cache while nothing changes it, and nothing for a cache that is nil.
+func reading[T any](k *Cache, f func() T) (found T) {
+	if k != nil {
+		k.mu.RLock()
+		defer k.mu.RUnlock()
+		found = f()
+	}
+	return found
+}
+
 // grantsOf returns the roles that a group has.
 func (k *Cache) grantsOf(group string) []grant {
-	if k == nil {
-		return nil
-	}
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	return slices.Clone(k.grants[group])
+	return reading(k, func() []grant { return slices.Clone(k.grants[group]) })
 }
 
 type templateSink struct{ *Cache }
@@ -215,19 +220,12 @@ func (s groupSink) Delete(_, name string) {
 
 // isLeaving reports whether a Group is being deleted.
 func (k *Cache) isLeaving(group string) bool {
-	if k == nil {
-		return false
-	}
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	return k.leaving[group]
+	return reading(k, func() bool { return k.leaving[group] })
 }
 
 // isPublic reports whether every workspace may be placed in a cluster.
 func (k *Cache) isPublic(cluster string) bool {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	return k.public[cluster]
+	return reading(k, func() bool { return k.public[cluster] })
 }
 
 type clusterSink struct{ *Cache }

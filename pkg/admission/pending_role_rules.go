@@ -3,6 +3,7 @@ package admission
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"unique"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -47,22 +48,18 @@ func (o *object) aggregates() bool {
 // pendingRules returns the rules that a role at a scope is about to have, if it does not have them yet: those of its templates, of the
 // pattern of its name, and of the role of that name that every installation has.
 func (k *Cache) pendingRules(role authz.RoleRef, at authz.BindingScope) []rbacv1.PolicyRule {
-	if k == nil {
-		return nil
-	}
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	var out []rbacv1.PolicyRule
-	if text, ok := k.kept.templates[role]; ok {
-		t := &iamv1beta1.AggregationRoleTemplates{}
-		if err := json.Unmarshal([]byte(text.Value()), t); err == nil {
-			out = k.chosen(role.Scope, t)
+	return reading(k, func() (out []rbacv1.PolicyRule) {
+		if text, ok := k.kept.templates[role]; ok {
+			t := &iamv1beta1.AggregationRoleTemplates{}
+			if err := json.Unmarshal([]byte(text.Value()), t); err == nil {
+				out = k.chosen(role.Scope, t)
+			}
 		}
-	}
-	if one, ok := shipped.RoleOf(role); ok {
-		out = slices.Concat(out, added(slices.Concat(one.Rules, k.chosen(role.Scope, one.Templates)), out))
-	}
-	return slices.Concat(out, k.patterned(role, at))
+		if one, ok := shipped.RoleOf(role); ok {
+			out = slices.Concat(out, added(slices.Concat(one.Rules, k.chosen(role.Scope, one.Templates)), out))
+		}
+		return slices.Concat(out, k.patterned(role, at))
+	})
 }
 
 // patterned returns the rules that patterns give a role at a scope. The caller holds the lock.
@@ -149,26 +146,35 @@ func (e *embedded) scope() request.Scope {
 
 // patternRules returns the rules that a role of a name gets from BuiltinRoles at a scope.
 func (k *Cache) patternRules(role authz.RoleRef, at authz.BindingScope) []rbacv1.PolicyRule {
-	if k == nil {
-		return nil
-	}
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	return k.patterned(role, at)
+	return reading(k, func() []rbacv1.PolicyRule { return k.patterned(role, at) })
+}
+
+// keptFor returns another workspace than a role's that has roles of that name: ks-controller-manager makes <workspace>-<pattern> in each,
+// also in one that is created later, and can't where the name is taken. "" for a name that is free.
+func (k *Cache) keptFor(name, workspace string) string {
+	return reading(k, func() (of string) {
+		for _, p := range k.kept.patterns {
+			owner, ok := strings.CutSuffix(name, "-"+p.name)
+			if p.scope != request.Workspace || !ok || owner == "" {
+				continue
+			}
+			if owner == workspace {
+				return ""
+			}
+			of = owner
+		}
+		return of
+	})
 }
 
 // otherPatterns returns the rules of all patterns but one of a role.
 func (k *Cache) otherPatterns(but string, scope request.Scope, role string) []rbacv1.PolicyRule {
-	if k == nil {
-		return nil
-	}
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	var out []rbacv1.PolicyRule
-	for builtin, p := range k.kept.patterns {
-		if builtin != but && p.scope == scope && p.name == role {
-			out = slices.Concat(out, p.rules, k.chosen(p.scope, p.templates))
+	return reading(k, func() (out []rbacv1.PolicyRule) {
+		for builtin, p := range k.kept.patterns {
+			if builtin != but && p.scope == scope && p.name == role {
+				out = slices.Concat(out, p.rules, k.chosen(p.scope, p.templates))
+			}
 		}
-	}
-	return out
+		return out
+	})
 }

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,13 +26,19 @@ func everything() []rbacv1.PolicyRule {
 
 // role checks a role of any scope by its new rules, and by those of the templates that it newly takes.
 func (q *escalationCheck) role(scope request.Scope) error {
-	if err := q.words(q.now.Rules, q.old.Rules); err != nil {
+	at := q.now.scopeOf(scope, q.Namespace)
+	if err := cmp.Or(hubKeeps(q, at), q.words(q.now.Rules, q.old.Rules)); err != nil {
 		return err
+	}
+	if of := q.guard.Known.keptFor(q.Name, at.Workspace); of != "" && scope == request.Workspace && !q.updates() {
+		if err := q.mayEscalate(authz.BindingScope{}, q.GVR.Resource, fmt.Sprintf("a workspace %.100q has a role of this name: take"+
+			" another name, such as one that begins with that of its own workspace", of)); err != nil {
+			return err
+		}
 	}
 	if scope == request.Global && q.old.grantsAll() && !q.guard.Known.staysAll(q.now) {
 		q.mayEndAdministrator()
 	}
-	at := q.now.scopeOf(scope, q.Namespace)
 	whole := !q.updates() || at != q.old.scopeOf(scope, q.Namespace) || wider(&q.now, &q.old)
 	rules := q.now.Rules
 	if !whole {
@@ -84,9 +91,7 @@ func (q *escalationCheck) templates(at authz.BindingScope, scope request.Scope, 
 	if now == nil {
 		return nil, nil
 	}
-	if before == nil {
-		before = &iamv1beta1.AggregationRoleTemplates{}
-	}
+	before = cmp.Or(before, &iamv1beta1.AggregationRoleTemplates{})
 	resource := q.GVR.Resource
 	if now.RoleSelector != nil && !equality.Semantic.DeepEqual(now.RoleSelector, before.RoleSelector) {
 		const why = "a roleSelector takes the rules of templates that are made later, too: name the templates"
@@ -120,8 +125,7 @@ func (o *object) grantsAll() bool {
 	_, conditional := o.Metadata.Annotations[iamv1beta1.AnnotationCELCondition]
 	return !conditional && slices.ContainsFunc(o.Rules, func(r rbacv1.PolicyRule) bool {
 		return slices.Contains(r.Verbs, rbacv1.VerbAll) && slices.Contains(r.APIGroups, rbacv1.APIGroupAll) &&
-			slices.Contains(r.Resources, rbacv1.ResourceAll) &&
-			len(r.ResourceNames) == 0
+			slices.Contains(r.Resources, rbacv1.ResourceAll) && len(r.ResourceNames) == 0
 	})
 }
 
@@ -188,10 +192,9 @@ func (q *escalationCheck) builtinRole() error {
 	if err := q.words(role.Rules, nil); err != nil {
 		return err
 	}
-	if len(q.old.Role) > 0 && bytes.Equal(q.now.TargetSelector, q.old.TargetSelector) {
-		if decodeInto(q.old.Role, &before) != nil || before.scope() != role.scope() {
-			before = embedded{}
-		}
+	if len(q.old.Role) > 0 && bytes.Equal(q.now.TargetSelector, q.old.TargetSelector) &&
+		(decodeInto(q.old.Role, &before) != nil || before.scope() != role.scope()) {
+		before = embedded{}
 	}
 	more, err := q.templates(authz.BindingScope{}, role.scope(), role.Templates, before.Templates)
 	if err != nil {

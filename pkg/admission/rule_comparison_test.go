@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"strings"
 	"testing"
 
 	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
@@ -60,4 +61,38 @@ func TestNoRuleIsTakenForAnother(t *testing.T) { // S62, S63
 	if got, err := g.Known.rulesOf(request.Global, &iamv1beta1.AggregationRoleTemplates{TemplateNames: []string{"tx"}}); err != nil || len(got) > 1 {
 		t.Errorf("%v, %v", got, err)
 	}
+}
+
+// S6: nobody takes the names of the roles that ks-controller-manager makes in a workspace, also before there is that workspace: its manager
+// would have no right in it.
+func TestTheRolesOfAWorkspaceHaveTheirNames(t *testing.T) {
+	w, g := newWorld(t)
+	const inW = `{"metadata":{"labels":{"kubesphere.io/workspace":"w"}}}`
+	all(t, g, map[string]write{"AnyName": {resource: "workspaceroles", name: "finance-admin", now: inW}})
+	for builtin, role := range map[string]string{
+		"workspace-admin": `{"kind":"WorkspaceRole","metadata":{"name":"admin"}}`,
+		"provisioner":     `{"kind":"WorkspaceRole","metadata":{"name":"provisioner"}}`,
+		"self":            `{"kind":"WorkspaceRole","metadata":{"name":"self-provisioner"}}`,
+		"project":         `{"kind":"Role","metadata":{"name":"operator"}}`,
+	} {
+		feed(g.Known, "builtinroles", "", builtin, `{"role":`+role+`}`)
+	}
+	w.verbs["ann@on the platform escalate workspaceroles/restored-admin"] = true
+	const taken = `a workspace "finance" has a role of this name`
+	all(t, g, map[string]write{
+		"AnotherWorkspaces":       {resource: "workspaceroles", name: "finance-admin", now: inW, refused: taken},
+		"AnotherOfThem":           {resource: "workspaceroles", name: "finance-provisioner", now: inW, refused: taken},
+		"ANameWithADash":          {resource: "workspaceroles", name: "w-b-admin", now: inW, refused: `a workspace "w-b"`},
+		"OfNoWorkspace":           {resource: "workspaceroles", name: "finance-admin", now: `{}`, refused: taken},
+		"ItsOwn":                  {resource: "workspaceroles", name: "w-admin", now: inW},
+		"ItsOwnThatEndsAsAnother": {resource: "workspaceroles", name: "w-self-provisioner", now: inW},
+		"AFreeName":               {resource: "workspaceroles", name: "w-finance", now: inW},
+		"APatternOfNamespaces":    {resource: "workspaceroles", name: "finance-operator", now: inW},
+		"ThePatternAlone":         {resource: "workspaceroles", name: "-admin", now: inW},
+		"AnotherKind":             {resource: "globalroles", name: "finance-admin", now: `{}`},
+		"OneThatIsThere":          {resource: "workspaceroles", name: "finance-admin", old: inW, now: inW},
+		"ByWhoMayEscalate":        {resource: "workspaceroles", name: "restored-admin", now: inW},
+		"ByWhoHoldsEverything":    {by: "root", resource: "workspaceroles", name: "finance-admin", now: inW},
+		"InFinance":               {by: "root", resource: "workspaceroles", name: "finance-admin", now: strings.Replace(inW, `"w"`, `"finance"`, 1)},
+	})
 }
