@@ -107,7 +107,7 @@ func (p *components) auditing() filter.Auditing {
 	}
 	f := filter.Auditing{
 		Sink: p.audit, Policy: p.audit.policy, Source: p.accounts.sourceOf, WorkspaceOf: p.rbac.WorkspaceOf, RealOf: p.aliases().Of,
-		Now: time.Now,
+		GroupsOf: p.groups.Of, Now: time.Now,
 	}
 	waits, strict := p.audit.waits()
 	if f.Strict = strict; waits {

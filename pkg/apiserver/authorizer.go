@@ -55,14 +55,14 @@ func (p *components) authorizerOf(mode string) (authz.Authorizer, error) {
 		return webhook.New(webhook.Options{
 			Kubeconfig: w.KubeconfigFile, Timeout: time.Duration(w.Timeout), FailOpen: w.FailurePolicy == config.FailureNoOpinion,
 			AuthorizedTTL: time.Duration(w.AuthorizedTTL), UnauthorizedTTL: time.Duration(w.UnauthorizedTTL),
-			WorkspaceOf: p.rbac.WorkspaceOf, Metrics: p.metrics, Now: time.Now,
+			WorkspaceOf: p.rbac.WorkspaceOf, GroupsOf: p.groups.Of, Metrics: p.metrics, Now: time.Now,
 		})
 	case config.ModeABAC:
 		a, err := abac.Load(c.ABAC.PolicyFile)
 		if err != nil {
 			return nil, err
 		}
-		a.WorkspaceOf = p.rbac.WorkspaceOf
+		a.WorkspaceOf, a.GroupsOf = p.rbac.WorkspaceOf, p.groups.Of
 		return a, nil
 	case config.ModeAlwaysAllow:
 		klog.InfoS("WARNING: the authorization mode AlwaysAllow lets everybody who is logged in do everything; it is for tests alone")

@@ -184,7 +184,8 @@ func (p routes) iamServices(kinds *dynamic.Handler) []*restful.WebService {
 			Factors: a.factors, Trust: a.trust, Now: time.Now},
 		LoginRecords: &loginrecord.Handler{Target: target, Resources: p.resources},
 		Members: &member.Handler{Users: p.users, Resources: p.resources, Bindings: bindings, Fleet: p.fromHub != nil,
-			Removals: &removal.Remover{Users: p.users, Bindings: bindings, Rights: p.rbac, Authorizer: p.may}},
+			Removals: &removal.Remover{Users: p.users, Bindings: bindings, Rights: p.rbac, Authorizer: p.may, Member: p.fromHub != nil,
+				Fleet: fleetrelease.Removal(p.hub, p.may, p.streams, p.fleet().Placed)}},
 		RoleTemplates: &roletemplate.Handler{Target: target, Rights: p.rbac, Caches: p.store},
 		Reviews:       &review.Handler{May: p.may, Grants: p.rbac, Users: p.users, Alias: p.aliases().Of},
 	}
@@ -228,7 +229,7 @@ func (p routes) handler() (http.Handler, error) {
 	}
 	p.extensions = backends.New(backends.Options{Roots: router.Roots(services), Host: p.cluster.Host, Listeners: p.listeners,
 		AllowLoopback: p.cfg.Egress.AllowLoopback, Caches: p.store, Client: p.client, Users: p.users, Streams: p.streams,
-		Issuer: newIssuer(p.cfg, p.keys), Proof: &p.proof})
+		Issuer: newIssuer(p.cfg, p.keys), Proof: &p.proof, GroupsOf: p.groups.Of})
 	documents, err := openapi.New(openapi.Options{
 		Config: p.cluster, WebServices: services, Title: "ks-apiserver", Version: version.Get().GitVersion,
 		Extensions: backends.Documents(p.extensions),
@@ -243,7 +244,9 @@ func (p routes) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.aggregated.before(p.chain(answer(p.kube, p.extensions, p.own(container, documents, kinds)))), nil
+	kube := &dynamic.NamesInMembers{Guard: p.guard, Kube: p.kube}
+	kube.Users, kube.Groups = p.hub.NamesInMembers()
+	return p.aggregated.before(p.chain(answer(kube, p.extensions, p.own(container, documents, kinds)))), nil
 }
 
 // answer returns the handler at the end of the chain. It leads a request to who answers it: kube-apiserver, an extension, or this server.

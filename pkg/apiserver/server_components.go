@@ -41,6 +41,7 @@ import (
 	"kapis.dev/ks-apiserver/pkg/gateway"
 	"kapis.dev/ks-apiserver/pkg/iam"
 	"kapis.dev/ks-apiserver/pkg/iam/account"
+	"kapis.dev/ks-apiserver/pkg/iam/grouporigin"
 	"kapis.dev/ks-apiserver/pkg/iam/session"
 	"kapis.dev/ks-apiserver/pkg/idp"
 	"kapis.dev/ks-apiserver/pkg/idp/builtin"
@@ -86,6 +87,7 @@ type components struct {
 	rbac       *rbac.Index
 	guard      *admission.Guard
 	users      *iam.UserIndex
+	groups     *grouporigin.Index
 	sessions   *session.Store
 	redis      *redis.Sessions // nil without one
 	directory  *idp.Directory
@@ -224,6 +226,8 @@ func (p *components) makeIdentity(ctx context.Context) (err error) {
 	}
 	p.users = iam.NewUserIndex()
 	p.users.CompleteBy(store.Complete(p.store, iamv1beta1.SchemeGroupVersion.WithResource("users")))
+	p.groups = grouporigin.New(p.users, p.rbac.GroupsChanged)
+	p.rbac.GroupsIn(p.groups.In)
 	return p.makeSessions()
 }
 
@@ -262,7 +266,7 @@ func (p *components) makeProviders(context.Context) error {
 	p.guard.Named, p.guard.NamedGroup, p.guard.Active = native.Has, native.HasGroup, p.isActive
 	p.people = account.New(account.Options{
 		API: api, Users: p.users, NamedNatively: native.Has, Provider: p.directory.Entry,
-		Named:        func(name string) bool { return p.rbac.Named(name) || p.guard.Known.Named(name) },
+		Named:        func(name string) bool { return p.rbac.Named(name) || p.guard.Known.Named(name) || p.hub.Binds(name) },
 		Reservations: &session.RegistrationLock{API: p.sessions.API, Now: time.Now},
 		Synced:       func() bool { return p.identityKnown() == nil && p.rolesKnown() == nil },
 	})
@@ -292,7 +296,7 @@ func (p *components) makeLogin(context.Context) (err error) {
 		ChangePassword: p.accounts.authenticator.ChangePassword, OtherTokens: &bearer.APIKeys{Keys: p.accounts.keys},
 		Origin: p.accounts.originOf, Origins: p.ours(), Console: p.console(),
 		PasswordGrant: p.cfg.Authentication.PasswordGrant, CodeLife: time.Duration(issuer.AuthorizationCodeMaxAge), Now: time.Now,
-		Metrics: p.metrics, Loaded: p.secretsKnown,
+		Metrics: p.metrics, Loaded: p.secretsKnown, GroupsOf: p.groups.OfUser,
 	})
 	return err
 }
@@ -344,6 +348,7 @@ func (p *components) follow(context.Context) error {
 	sessions := sessionv1alpha1.SchemeGroupVersion.WithResource("sessions")
 	p.feeds = append(p.feeds, feed{users, false, p.store.Feed(users, p.users)},
 		feed{sessions, false, p.store.Feed(sessions, p.sessions)})
+	p.store.Feed(grouporigin.Kind(), p.groups) // followGuard lists the kind
 	p.followAccounts()
 	memberships{p}.follow()
 	return nil

@@ -53,5 +53,6 @@ func (p recordings) terminals() terminal.Recorder {
 // refusing returns the filter that refuses what can't be recorded, where everything must be.
 func (p recordings) refusing() filter.Unrecorded {
 	c := p.cfg.Terminal.Recording
-	return filter.Unrecorded{Refuse: c.Mode == config.RecordingStrict, Users: c.Passthrough.Users, Groups: c.Passthrough.Groups}
+	return filter.Unrecorded{Refuse: c.Mode == config.RecordingStrict, Users: c.Passthrough.Users, Groups: c.Passthrough.Groups,
+		GroupsOf: p.groups.Of}
 }

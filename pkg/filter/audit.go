@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"kapis.dev/ks-apiserver/pkg/audit"
@@ -50,6 +51,8 @@ type Auditing struct {
 	Source func(*http.Request) string
 	// WorkspaceOf returns the workspace of a namespace, from memory; nil if that is not known.
 	WorkspaceOf func(namespace string) string
+	// GroupsOf returns the groups of a caller by which the policy decides, while events have all; nil for all.
+	GroupsOf func(user.Info) []string
 	// RealOf returns the request that another one is recorded by the rules of, which names the kind that it is about; nil for its own. Nil
 	// knows none.
 	RealOf func(*request.Info) *request.Info
@@ -254,7 +257,7 @@ func (e *auditedRequest) choose(rec *record) {
 		return
 	}
 	a := &e.attributes
-	a.User, a.Verb, a.Path = rec.user, e.Verb, e.request.URL.Path
+	a.User, a.Verb, a.Path = e.chosenBy(rec.user), e.Verb, e.request.URL.Path
 	if i := rec.info; i != nil {
 		if real := e.realOf(i); real != nil {
 			i = real
@@ -264,6 +267,18 @@ func (e *auditedRequest) choose(rec *record) {
 		a.Subresource, a.Namespace, a.Name = i.Subresource, i.Namespace, i.Name
 	}
 	e.Level, e.omitted = e.Policy.Evaluate(a)
+}
+
+// chosenBy returns a caller with the groups by which the policy decides.
+func (e *auditedRequest) chosenBy(u user.Info) user.Info {
+	if e.GroupsOf == nil || u == nil {
+		return u
+	}
+	groups := e.GroupsOf(u)
+	if len(groups) == len(u.GetGroups()) {
+		return u
+	}
+	return &user.DefaultInfo{Name: u.GetName(), UID: u.GetUID(), Groups: groups, Extra: u.GetExtra()}
 }
 
 // realOf returns RealOf's answer.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/audit"
 )
@@ -238,6 +241,38 @@ rules:
 			}
 			if path == "/oauth/token" && (e.Verb != "login" || e.User.Username != audit.Unknown || e.Annotations["kapis.dev/login"] != "password") {
 				t.Errorf("a login: %+v", e)
+			}
+		}
+	}
+}
+
+// S6: nobody escapes the log by a Group that they make with the name of one that the policy leaves out.
+func TestAuditTakesNoGroupOfAWorkspaceForThatOfThePolicy(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	write(t, file, `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+rules:
+- {level: None, userGroups: [robots]}
+- {level: Metadata}
+`)
+	policy, err := audit.OpenPolicy(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	member := authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+		return &authenticator.Response{User: &user.DefaultInfo{Name: "ann", Groups: []string{"robots", "dev"}}}, true, nil
+	})
+	for want, of := range []func(user.Info) []string{nil, func(user.Info) []string { return []string{"dev"} }} {
+		sink := &audited{t: t}
+		serve(Chain(http.HandlerFunc(ok), Auditing{Sink: sink, Policy: policy, GroupsOf: of, Now: time.Now}.Wrap, Info,
+			Authentication{Authenticator: member}.Wrap), httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil))
+		if len(sink.events) != want {
+			t.Errorf("%d events, want %d", len(sink.events), want)
+		}
+		for _, e := range sink.events {
+			if !slices.Equal(e.User.Groups, []string{"robots", "dev"}) {
+				t.Errorf("the event has the groups %q", e.User.Groups)
 			}
 		}
 	}

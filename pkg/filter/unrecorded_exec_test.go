@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -148,5 +149,22 @@ func TestNoWordIsAPathOfKubeletThatReads(t *testing.T) {
 	}
 	if refused == 0 {
 		t.Error("nothing was refused")
+	}
+}
+
+// O12: a Group that a workspace has made with the name of one in passthrough lets nobody do unrecorded what others may not.
+func TestAGroupOfAWorkspaceIsNotTheOneThatPasses(t *testing.T) {
+	reported := false
+	strict := filter.Unrecorded{Refuse: true, Groups: []string{"break-glass"}, GroupsOf: func(u user.Info) []string {
+		return slices.DeleteFunc(slices.Clone(u.GetGroups()), func(g string) bool { return g == "break-glass" && !reported })
+	}}
+	member := &user.DefaultInfo{Name: "mallory", Groups: []string{"break-glass", "system:authenticated"}}
+	const exec = "/api/v1/namespaces/shop/pods/web/exec"
+	if passed, answer := pass(t, strict, member, http.MethodPost, exec); passed || answer.Code != http.StatusForbidden {
+		t.Errorf("goes on: %t; %d %s", passed, answer.Code, answer.Body)
+	}
+	reported = true
+	if passed, answer := pass(t, strict, member, http.MethodPost, exec); !passed {
+		t.Errorf("the provider's group is refused: %s", answer.Body)
 	}
 }

@@ -70,6 +70,8 @@ type Options struct {
 	Audiences func() []string
 	// EmailVerified reports whether an identity provider has verified a user's e-mail; nil for never.
 	EmailVerified func(*iam.User) bool
+	// GroupsOf returns the groups of a User that clients are told; nil for all.
+	GroupsOf func(*iam.User) []string
 	// Loaded returns why clients or identity providers may be configured that are not known yet, or otherwise than is known, and nil once that
 	// is not so; nil itself for never.
 	Loaded func() error
@@ -146,7 +148,7 @@ func New(o Options) (*Server, error) {
 func (s *Server) assembleTokens(requests *prometheus.CounterVec) {
 	failures := ratelimit.New(ratelimit.FailuresPerSecond, ratelimit.FailuresAtOnce)
 	s.clientAuth = &client.Authenticator{Registry: s.Clients, Loaded: s.loaded, Limit: failures, OriginOf: s.Origin, Now: s.Now}
-	claims := &claim.Source{Clients: s.Clients, EmailVerified: s.EmailVerified}
+	claims := &claim.Source{Clients: s.Clients, EmailVerified: s.EmailVerified, GroupsOf: s.GroupsOf}
 	reader := &tokeninfo.Reader{Sessions: s.Sessions}
 	issuer := &grant.Issuer{URL: s.Issuer, Tokens: s.Tokens, Clients: s.Clients, Claims: claims, Now: s.Now}
 	s.devices = &device.Handler{

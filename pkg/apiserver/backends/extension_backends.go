@@ -31,11 +31,13 @@ type Options struct {
 	// Proof is what this server proves itself with to backends.
 	Proof *ClientCertificate
 
-	Caches  *store.Store
-	Client  kubernetes.Interface
-	Users   *iam.UserIndex
-	Streams *stream.Guard
-	Issuer  *token.Issuer
+	Caches *store.Store
+	Client kubernetes.Interface
+	Users  *iam.UserIndex
+	// GroupsOf returns the groups of a user that backends may be told.
+	GroupsOf func(user.Info) []string
+	Streams  *stream.Guard
+	Issuer   *token.Issuer
 }
 
 // New returns the handler that passes requests on to extensions.
@@ -48,7 +50,7 @@ func New(o Options) *backend.Handler {
 	}
 	return backend.New(backend.Options{
 		Index: index, Files: extension.NewFiles(index, extension.Keys{Client: o.Client}, time.Now), Streams: o.Streams,
-		Issuer: o.Issuer, Now: time.Now,
+		Issuer: o.Issuer, Now: time.Now, GroupsOf: o.GroupsOf,
 		Email: func(u user.Info) string {
 			if of := o.Users.ByName(u.GetName()); of != nil && of.UID == u.GetUID() {
 				return of.Email

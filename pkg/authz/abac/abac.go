@@ -58,6 +58,8 @@ type Policy struct {
 type Authorizer struct {
 	// WorkspaceOf returns the workspace that a namespace is in, empty for none.
 	WorkspaceOf func(namespace string) string
+	// GroupsOf returns the groups of a caller that policies may name; nil for all.
+	GroupsOf func(user.Info) []string
 
 	policies []allowance
 }
@@ -161,20 +163,23 @@ func (a *Authorizer) Authorize(_ context.Context, u user.Info, r *request.Info) 
 	if r.Namespace != "" && a.WorkspaceOf != nil {
 		workspace = a.WorkspaceOf(r.Namespace)
 	}
+	groups := u.GetGroups()
+	if a.GroupsOf != nil {
+		groups = a.GroupsOf(u)
+	}
 	for n := range a.policies {
-		if p := &a.policies[n]; p.isFor(u) && p.allows(r, workspace) {
+		if p := &a.policies[n]; p.isFor(u.GetName(), groups) && p.allows(r, workspace) {
 			return authz.Allow(p.reason, ""), nil
 		}
 	}
 	return authz.Decision{}, nil
 }
 
-func (p *Policy) isFor(u user.Info) bool {
-	groups := u.GetGroups()
+func (p *Policy) isFor(name string, groups []string) bool {
 	if (p.User == all || p.Group == all) && !slices.Contains(groups, user.AllAuthenticated) {
 		return false
 	}
-	return (p.User == "" || p.User == all || p.User == u.GetName()) && (p.Group == "" || p.Group == all || slices.Contains(groups, p.Group))
+	return (p.User == "" || p.User == all || p.User == name) && (p.Group == "" || p.Group == all || slices.Contains(groups, p.Group))
 }
 
 func (p *Policy) allows(r *request.Info, workspace string) bool {

@@ -200,3 +200,19 @@ func BenchmarkAThousandPolicies(b *testing.B) {
 		}
 	}
 }
+
+// S6: a policy for a group of an identity provider is not for a Group that a workspace has made with that name.
+func TestAGroupOfAWorkspaceIsNotThatOfAPolicy(t *testing.T) {
+	a := one(t, `"group":"sre","resource":"*","apiGroup":"*","namespace":"*"`)
+	ann := &user.DefaultInfo{Name: "ann", Groups: []string{"sre", user.AllAuthenticated}}
+	allows := func() bool {
+		d, err := a.Authorize(t.Context(), ann, requesttest.Info(t, "GET", "/api/v1/namespaces/shop/pods"))
+		return d.Allowed() && err == nil
+	}
+	if !allows() {
+		t.Error("all groups count where none is told from others")
+	}
+	if a.GroupsOf = func(user.Info) []string { return []string{user.AllAuthenticated} }; allows() {
+		t.Error("the policy is for the Group of a workspace")
+	}
+}

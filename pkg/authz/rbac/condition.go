@@ -8,6 +8,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kapis.dev/ks-apiserver/pkg/authz/rbac/callergroup"
 	"kapis.dev/ks-apiserver/pkg/authz/rbac/regexpcost"
 	"kapis.dev/ks-apiserver/pkg/expression"
 	"kapis.dev/ks-apiserver/pkg/request"
@@ -156,3 +157,10 @@ func (a activation) ResolveName(name string) (any, bool) {
 	}
 	return nil, false
 }
+
+// GroupsIn has conditions and policies of roles read the groups that in returns, while bindings go by all groups. It is called before the
+// first role is known.
+func (x *Index) GroupsIn(in callergroup.In) { x.groups = callergroup.New(in, x.WorkspaceOf) }
+
+// GroupsChanged drops what was found by groups, since GroupsIn may have others now.
+func (x *Index) GroupsChanged() { x.changes.Add(1) }

@@ -1,12 +1,15 @@
 package rbac
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kapis.dev/ks-apiserver/pkg/request"
+	"kapis.dev/ks-apiserver/pkg/request/requesttest"
 )
 
 func TestConditionHoldsForThisRequestOnly(t *testing.T) {
@@ -194,4 +197,72 @@ func TestARoleWithoutAConditionIsPreferred(t *testing.T) {
 			}
 		})
 	}
+}
+
+// S6: a condition, or a policy, that names a group of an identity provider does not hold for a Group that a workspace has made with that
+// name, except in roles of that workspace and its namespaces, where it may be bound too.
+func TestAConditionNamesGroupsOfItsOwnWorkspaceAlone(t *testing.T) {
+	p := newPolicies(t)
+	reported := false
+	p.index.GroupsIn(func(workspace string, u user.Info) []string {
+		if workspace == "a" || reported {
+			return u.GetGroups()
+		}
+		return []string{user.AllAuthenticated}
+	})
+	p.index.CompilePolicies(func(string) (Policy, error) { return inSRE{}, nil })
+	p.namespace("ns-a", "a")
+	p.namespace("ns-b", "b")
+	const sre = `"sre" in user.groups`
+	p.condition("globalroles", "ops", sre, rule("get,list", "", "pods"))
+	p.policy("globalroles", "old", "x", rule("get", "", "nodes"))
+	p.condition("workspaceroles", "dev", sre, rule("get,list", "", "services"))
+	p.condition("roles", "ns-a/view", sre, rule("get", "", "secrets"))
+	p.bind("globalrolebindings", "ops", "", "ops", "User:bob")
+	p.bind("globalrolebindings", "old", "", "old", "User:bob")
+	p.bind("workspacerolebindings", "dev-a", "a", "dev", "User:bob")
+	p.bind("workspacerolebindings", "dev-b", "b", "dev", "User:bob")
+	p.bind("rolebindings", "ns-a/view", "", "view", "User:bob")
+	bob := person("bob", "sre", user.AllAuthenticated)
+	for _, c := range []struct {
+		resource, namespace string
+		elsewhere           bool // where the provider reports the group
+		want                bool
+	}{
+		{"pods", "ns-a", false, false}, {"pods", "ns-a", true, true}, {"configmaps", "ns-a", false, false}, {"configmaps", "ns-a", true, true},
+		{"services", "ns-a", false, true}, {"services", "ns-b", false, false}, {"services", "ns-b", true, true}, {"secrets", "ns-a", false, true},
+	} {
+		reported = c.elsewhere
+		r := ask("get", "/"+c.resource, "x", "ns:"+c.namespace)
+		if got := p.decide(bob, r).Allowed(); got != c.want {
+			t.Errorf("%s in %s, reported %t: %t", c.resource, c.namespace, reported, got)
+		}
+	}
+	// Partial lists are cached, for sessions whose providers report the same, and until a Group is another workspace's.
+	seen := func(want ...string) {
+		t.Helper()
+		var got []string
+		if l := p.decide(bob, requesttest.Info(t, "GET", "/kapi/v1/services")).PartialList(); l != nil {
+			got = l.Namespaces
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+	reported = false
+	seen("ns-a")
+	reported = true
+	seen("ns-a", "ns-b")
+	reported = false
+	seen("ns-a")
+	p.index.GroupsIn(func(string, user.Info) []string { return []string{user.AllAuthenticated} })
+	p.index.GroupsChanged()
+	seen()
+}
+
+// inSRE is a policy that allows everything to a group.
+type inSRE struct{}
+
+func (inSRE) Allows(_ context.Context, u user.Info, r *request.Info) (bool, error) {
+	return slices.Contains(u.GetGroups(), "sre") && r.Resource == "configmaps", nil
 }

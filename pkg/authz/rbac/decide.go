@@ -150,7 +150,7 @@ func (l *link) having(r *request.Info, b uint16) iter.Seq2[*link, *content] {
 }
 
 func (c *content) holds(u user.Info, r *request.Info) bool {
-	ok, err := holds(c.condition, u, r)
+	ok, err := holds(c.condition, c.groups.As(u, c.scope, r), r)
 	if err != nil {
 		c.failed.Do(func() {
 			klog.ErrorS(err, "A role grants nothing to requests for which its condition fails", "kind", c.scope.RoleKind(), "role", c.name)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 
+	"kapis.dev/ks-apiserver/pkg/authz/rbac/callergroup"
 	"kapis.dev/ks-apiserver/pkg/authz/rbac/lockfree"
 	"kapis.dev/ks-apiserver/pkg/request"
 )
@@ -21,6 +22,7 @@ type Index struct {
 	compiled   interned[compiled]
 	compile    func(text string) (Policy, error) // nil where policies are ignored
 	policies   atomic.Int64                      // roles that have one
+	groups     callergroup.Groups                // what conditions and policies read
 
 	// What decisions read.
 	global, cluster subjects
@@ -46,12 +48,7 @@ func NewIndex() (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Index{
-		conditions: c,
-		parts:      newPartialCache(maxPartialNames),
-		roles:      map[roleKey]*role{},
-		bindings:   map[bindingKey]*binding{},
-	}, nil
+	return &Index{conditions: c, parts: newPartialCache(maxPartialNames), roles: map[roleKey]*role{}, bindings: map[bindingKey]*binding{}}, nil
 }
 
 // roleKey identifies a role; namespace is empty except for a role of a namespace.
@@ -70,14 +67,15 @@ type role struct {
 // content is what a role says. It is immutable once it is in a role.
 type content struct {
 	rules     *rules
-	workspace string        // of a role of a workspace, where it says which
-	condition cel.Program   // nil for none
-	group     string        // the synthetic group where there is a condition
-	failed    sync.Once     // to log once that the condition can't be evaluated
-	name      string        // for that line
-	scope     request.Scope // and that
-	rego      bool          // it carries a policy in Rego, usable or not
-	policy    *policy       // that policy, nil where it can't be used
+	workspace string              // of a role of a workspace, where it says which
+	groups    *callergroup.Groups // what its condition and policy read
+	condition cel.Program         // nil for none
+	group     string              // the synthetic group where there is a condition
+	failed    sync.Once           // to log once that the condition can't be evaluated
+	name      string              // for that line
+	scope     request.Scope       // and that
+	rego      bool                // it carries a policy in Rego, usable or not
+	policy    *policy             // that policy, nil where it can't be used
 
 	expression string // the condition as it is written, to be shown
 }

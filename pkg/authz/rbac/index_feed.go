@@ -97,7 +97,7 @@ func (s *roleSink) content(o *store.Object) (*content, error) {
 		klog.ErrorS(rules.wrong, "Rules of a role are ignored until they are mended", "kind", s.scope.RoleKind(), "role",
 			klog.KRef(o.Namespace, o.Name))
 	}
-	c := &content{rules: rules, name: o.Name, scope: s.scope}
+	c := &content{rules: rules, groups: &s.index.groups, name: o.Name, scope: s.scope}
 	if s.scope == request.Workspace {
 		c.workspace = v.workspace()
 	}

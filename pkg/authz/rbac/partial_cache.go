@@ -66,8 +66,8 @@ func (c *partialCache) put(key partialKey, changes uint64, p *authz.PartialList)
 }
 
 // newPartialKey returns a hash of everything that rules and conditions can read of a request: equal for two requests only if they are the
-// same to every role.
-func newPartialKey(u user.Info, r *request.Info) partialKey {
+// same to every role. The groups that conditions read can differ between sessions of one user.
+func newPartialKey(u user.Info, r *request.Info, read ...string) partialKey {
 	text := make([]byte, 0, 512)
 	add := func(s string) { text = append(binary.AppendUvarint(text, uint64(len(s))), s...) }
 	addAll := func(list []string) {
@@ -76,12 +76,11 @@ func newPartialKey(u user.Info, r *request.Info) partialKey {
 			add(s)
 		}
 	}
-	for _, s := range [...]string{
-		u.GetName(), u.GetUID(), r.Verb, r.Path, r.Cluster, r.APIPrefix, r.APIGroup, r.APIVersion, r.Resource,
-	} {
+	for _, s := range [...]string{u.GetName(), u.GetUID(), r.Verb, r.Path, r.Cluster, r.APIPrefix, r.APIGroup, r.APIVersion, r.Resource} {
 		add(s)
 	}
 	addAll(u.GetGroups())
+	addAll(read)
 	extra := u.GetExtra()
 	for _, k := range slices.Sorted(maps.Keys(extra)) {
 		add(k)

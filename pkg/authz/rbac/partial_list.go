@@ -12,7 +12,7 @@ import (
 // partialList returns the partial list of r: the namespaces and the workspaces in which the same list is allowed. It is computed from the
 // index, and cached until the next change of the index.
 func (x *Index) partialList(u user.Info, r *request.Info, b uint16) *authz.PartialList {
-	key := newPartialKey(u, r)
+	key := newPartialKey(u, r, x.groups.OfPlatform(u)...)
 	changes := x.changes.Load()
 	p, ok := x.parts.get(key, changes)
 	if !ok {

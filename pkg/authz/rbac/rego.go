@@ -113,7 +113,7 @@ func isOfMembers(r *request.Info) bool {
 }
 
 func (c *content) allowsByPolicy(ctx context.Context, u user.Info, r *request.Info) bool {
-	ok, err := c.policy.Allows(ctx, u, r)
+	ok, err := c.policy.Allows(ctx, c.groups.As(u, c.scope, r), r)
 	if err != nil {
 		c.policy.failed.Do(func() {
 			klog.ErrorS(err, "A role grants nothing to requests for which its policy in Rego fails", "kind", c.scope.RoleKind(), "role", c.name)

@@ -42,6 +42,9 @@ func (a *Authorizer) spec(u user.Info, r *request.Info) authorizationv1.SubjectA
 		extra[ExtraWorkspace] = authorizationv1.ExtraValue{workspace}
 	}
 	s := authorizationv1.SubjectAccessReviewSpec{User: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: extra}
+	if a.GroupsOf != nil {
+		s.Groups = a.GroupsOf(u)
+	}
 	if !r.IsResource {
 		s.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: r.Path, Verb: r.Verb}
 		return s

@@ -43,6 +43,8 @@ type Options struct {
 	FailOpen bool
 	// WorkspaceOf returns the workspace that a namespace is in, or "" for none.
 	WorkspaceOf func(namespace string) string
+	// GroupsOf returns the groups of a caller that the service is told; nil for all.
+	GroupsOf func(user.Info) []string
 	// Metrics is where reviews are counted.
 	Metrics prometheus.Registerer
 	// Now returns the time, for the cached answers.

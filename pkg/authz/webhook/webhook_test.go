@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -397,5 +398,20 @@ func TestNamesThatAreNotUTF8AreNotAskedAbout(t *testing.T) {
 	}
 	if d, err := a.Authorize(t.Context(), &user.DefaultInfo{Name: "ann\ufffd"}, named); err != nil || !d.Allowed() {
 		t.Errorf("a name with the character itself: %+v, %v", d, err)
+	}
+}
+
+// S6: the service decides by names of groups, and knows nothing of those that workspaces have made.
+func TestTheServiceIsToldNoGroupsOfWorkspaces(t *testing.T) {
+	s := serve(t, says(`{}`))
+	a := authorizer(t, s, func(o *webhook.Options) {
+		o.GroupsOf = func(user.Info) []string { return []string{user.AllAuthenticated} }
+	})
+	member := &user.DefaultInfo{Name: "ann", Groups: []string{"sre", user.AllAuthenticated}}
+	if _, err := a.Authorize(t.Context(), member, requesttest.Info(t, "GET", "/api/v1/pods")); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.last.Load().Spec.Groups; !slices.Equal(got, []string{user.AllAuthenticated}) {
+		t.Errorf("%q", got)
 	}
 }

@@ -23,9 +23,6 @@ import (
 const (
 	// memberName is the name of the controller of users' groups.
 	memberName = "groupbinding"
-	// annotationBound lists, comma-separated, the groups of a user that come from GroupBindings. Every other group in the spec
-	// was written by a user, and stays.
-	annotationBound = "kapis.dev/bound-groups"
 	// most is the maximum number of groups in a user's spec.
 	most = 1024
 )
@@ -102,7 +99,7 @@ func reserved(group string) bool {
 
 // apply adds the user to the groups, and removes it from those that only earlier bindings gave. It reports whether it changed anything.
 func apply(u *iamv1beta1.User, want []string) bool {
-	text := u.Annotations[annotationBound]
+	text := u.Annotations[iamv1beta1.AnnotationBoundGroups]
 	var had []string
 	if text != "" {
 		had = strings.Split(text, ",")
@@ -121,13 +118,13 @@ func apply(u *iamv1beta1.User, want []string) bool {
 	}
 	u.Spec.Groups = groups
 	if next == "" {
-		delete(u.Annotations, annotationBound)
+		delete(u.Annotations, iamv1beta1.AnnotationBoundGroups)
 		return true
 	}
 	if u.Annotations == nil {
 		u.Annotations = map[string]string{}
 	}
-	u.Annotations[annotationBound] = next
+	u.Annotations[iamv1beta1.AnnotationBoundGroups] = next
 	return true
 }
 

@@ -9,10 +9,13 @@ import (
 	"kapis.dev/ks-apiserver/pkg/oauth/client"
 )
 
-// groupsOf returns the user's own groups and those that the provider reported at login.
-func groupsOf(sess *session.Session, u *iam.User) []string {
+// groupsOf returns the user's own groups, as clients are told them, and those that the provider reported at login.
+func (s *Source) groupsOf(sess *session.Session, u *iam.User) []string {
 	var out []string
-	if u != nil {
+	switch {
+	case u != nil && s.GroupsOf != nil:
+		out = slices.Clone(s.GroupsOf(u))
+	case u != nil:
 		out = slices.Clone(u.Groups)
 	}
 	for _, g := range sess.Groups {
@@ -46,6 +49,8 @@ type Source struct {
 	Clients *client.Registry
 	// EmailVerified reports whether an identity provider verified a user's e-mail; nil for never.
 	EmailVerified func(*iam.User) bool
+	// GroupsOf returns the groups of a User that clients are told; nil for all.
+	GroupsOf func(*iam.User) []string
 }
 
 // Unlimited reports whether a client gets all claims without a scope: trusted clients request none.
@@ -66,7 +71,7 @@ func (s *Source) Of(sess *session.Session, u *iam.User, scopes []string) Claims 
 		c.EmailVerified = u.Email != "" && s.EmailVerified != nil && s.EmailVerified(u)
 	}
 	if all || slices.Contains(scopes, client.ScopeGroups) {
-		c.Groups = groupsOf(sess, u)
+		c.Groups = s.groupsOf(sess, u)
 	}
 	return c
 }

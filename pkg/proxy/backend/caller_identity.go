@@ -29,6 +29,7 @@ const (
 type identity struct {
 	issuer *token.Issuer
 	now    func() time.Time
+	groups func(user.Info) []string // nil for all
 
 	mu   sync.Mutex
 	made *recent.Map[[sha256.Size]byte, madeToken]
@@ -39,8 +40,8 @@ type madeToken struct {
 	until time.Time
 }
 
-func newIdentity(issuer *token.Issuer, now func() time.Time) *identity {
-	return &identity{issuer: issuer, now: now, made: recent.NewMap[[sha256.Size]byte, madeToken](tokensKept)}
+func newIdentity(o *Options) *identity {
+	return &identity{issuer: o.Issuer, now: o.Now, groups: o.GroupsOf, made: recent.NewMap[[sha256.Size]byte, madeToken](tokensKept)}
 }
 
 // name sets the headers X-Remote-* of a request for a backend.
@@ -52,14 +53,18 @@ func (b *identity) name(h http.Header, u user.Info) {
 	if uid := u.GetUID(); uid != "" && relay.Survives(uid) {
 		h["X-Remote-Uid"] = []string{uid}
 	}
-	if groups := shownGroups(u); len(groups) > 0 {
+	if groups := b.shownGroups(u); len(groups) > 0 {
 		h["X-Remote-Group"] = groups
 	}
 }
 
 // shownGroups are the groups that a backend is told.
-func shownGroups(u user.Info) (out []string) {
-	for _, g := range u.GetGroups() {
+func (b *identity) shownGroups(u user.Info) (out []string) {
+	all := u.GetGroups()
+	if b.groups != nil {
+		all = b.groups(u)
+	}
+	for _, g := range all {
 		if relay.Assertable(g) {
 			out = append(out, g)
 		}
@@ -90,7 +95,7 @@ func (b *identity) token(u user.Info, audience string) (string, error) {
 	if u.GetUID() == "" || strings.HasPrefix(u.GetName(), "system:") {
 		return "", nil
 	}
-	t := token.Backend{Subject: u.GetUID(), Username: u.GetName(), Groups: shownGroups(u), Audience: audience}
+	t := token.Backend{Subject: u.GetUID(), Username: u.GetName(), Groups: b.shownGroups(u), Audience: audience}
 	if s := session.Of(u); s != nil {
 		t.Session = s.Name
 	}

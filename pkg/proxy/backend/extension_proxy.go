@@ -59,7 +59,9 @@ type Options struct {
 	Issuer *token.Issuer
 	// Email returns the address of a user, "" for none.
 	Email func(u user.Info) string
-	Now   func() time.Time
+	// GroupsOf returns the groups of a user that backends may be told; nil for all.
+	GroupsOf func(u user.Info) []string
+	Now      func() time.Time
 }
 
 // Handler passes requests on to the backends of extensions, and serves the files of their bundles. It has to follow the decision on the
@@ -73,7 +75,7 @@ type Handler struct {
 
 // New returns a Handler.
 func New(o Options) *Handler {
-	e := &Handler{Options: o, who: newIdentity(o.Issuer, o.Now)}
+	e := &Handler{Options: o, who: newIdentity(&o)}
 	e.proxy = &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) { callOf(p.In).rewrite(p) }, Transport: web.FinalAnswers{RoundTripper: transport{}},
 		ModifyResponse: modifyAnswer, ErrorHandler: answerError, BufferPool: relay.NewBuffers(), ErrorLog: log.New(relay.QuietLog{}, "", 0),
@@ -264,7 +266,7 @@ func (c *call) rewrite(p *httputil.ProxyRequest) {
 	}
 	d := c.backend.Directives
 	if d != nil {
-		d.Up(h, extension.Caller{Name: c.user.GetName(), Email: c.Email(c.user), Groups: shownGroups(c.user)})
+		d.Up(h, extension.Caller{Name: c.user.GetName(), Email: c.Email(c.user), Groups: c.who.shownGroups(c.user)})
 	}
 	if d != nil && d.MapLinks {
 		delete(h, "Accept-Encoding") // links in a compressed body can't be mapped

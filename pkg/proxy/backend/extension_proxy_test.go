@@ -55,7 +55,8 @@ type world struct {
 	*httptest.Server
 	decision authz.Decision
 	refused  netip.AddrPort
-	sent     string // the bearer token that requests came with
+	groupsOf func(user.Info) []string // nil for all
+	sent     string                   // the bearer token that requests came with
 }
 
 func newWorld(t *testing.T) *world {
@@ -84,7 +85,13 @@ func newWorld(t *testing.T) *world {
 		Refuse: func(a netip.AddrPort) bool { return a == w.refused }}})
 	now := func() time.Time { return w.now }
 	h := backend.New(backend.Options{Index: w.index, Files: extension.NewFiles(w.index, nil, now), Streams: stream.New(stream.Options{}), Now: now,
-		Issuer: &token.Issuer{Keys: w.keys, URL: issuer, Audience: "kapis", Now: now}, Email: func(user.Info) string { return "ann@example.com" }})
+		Issuer: &token.Issuer{Keys: w.keys, URL: issuer, Audience: "kapis", Now: now}, Email: func(user.Info) string { return "ann@example.com" },
+		GroupsOf: func(u user.Info) []string {
+			if w.groupsOf == nil {
+				return u.GetGroups()
+			}
+			return w.groupsOf(u)
+		}})
 	w.handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if !h.Takes(request.InfoFrom(r.Context())) {
 			rw.WriteHeader(http.StatusTeapot)
@@ -166,6 +173,28 @@ func TestInformationalAnswersOfABackendAreNotPassedOn(t *testing.T) { // X5
 	}
 	if rec := w.ask(ann, http.MethodGet, things, ""); rec.Code != http.StatusAccepted || rec.Header().Get("Set-Cookie") != "" {
 		t.Errorf("%d %v", rec.Code, rec.Header())
+	}
+}
+
+// S6: a backend that takes somebody for its administrator by a group does not do so by a Group that a workspace has made.
+func TestABackendIsToldNoGroupsOfWorkspaces(t *testing.T) {
+	w := newWorld(t)
+	w.service()
+	w.proxy(obj{"authProxy": true, "headerUp": []string{"X-Groups {user.groups}"}})
+	w.groupsOf = func(user.Info) []string { return []string{"staff", user.AllAuthenticated} }
+	for _, target := range []string{things, "/proxy/shop/"} {
+		if rec := w.ask(ann, http.MethodGet, target, ""); rec.Code != http.StatusOK || w.got == nil {
+			t.Fatalf("%d %s", rec.Code, rec.Body)
+		}
+		claims := jwt.MapClaims{}
+		if _, _, err := jwt.NewParser().ParseUnverified(strings.TrimPrefix(w.got.Header.Get("Authorization"), "Bearer "), claims); err != nil {
+			t.Fatal(err)
+		}
+		header, placed := w.got.Header["X-Remote-Group"], w.got.Header.Get("X-Groups")
+		if fmt.Sprint(header) != "[staff system:authenticated]" || fmt.Sprint(claims["groups"]) != "[staff system:authenticated]" ||
+			strings.Contains(placed, "dev") || (placed == "") != (target == things) {
+			t.Errorf("%s: %q %v %q", target, header, claims["groups"], placed)
+		}
 	}
 }
 

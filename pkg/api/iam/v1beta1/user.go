@@ -28,6 +28,9 @@ const (
 	AnnotationLastPasswordChangeTime = "iam.kubesphere.io/last-password-change-time"
 	// AnnotationPasswordFingerprint says which hash that time is about; it gives nothing of the hash away.
 	AnnotationPasswordFingerprint = "iam.kapis.dev/password-fingerprint"
+	// AnnotationBoundGroups lists, comma-separated, the groups of a user that come from GroupBindings. Every
+	// other group in the spec was written by a user, and stays.
+	AnnotationBoundGroups = "kapis.dev/bound-groups"
 	// AnnotationPasswordSession is the fingerprint of the session in which the user set the present
 	// password, which goes on. Only the webhook of ks-controller-manager writes it.
 	AnnotationPasswordSession = "iam.kapis.dev/password-session"
