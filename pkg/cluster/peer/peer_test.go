@@ -166,7 +166,8 @@ func TestAMemberIsReachedByTheReplicaThatItIsLinkedTo(t *testing.T) {
 	other := newReplica(t, a, l)
 	eventually(t, "the other replica reaches the member", other.linked)
 	m := other.ByUID(uid)
-	if _, pending := m.Synced(); !m.Binds("bob") || m.Binds("ann") || !other.BindGroup("sre") || other.BindInCluster("bob") || len(pending) != 1 || pending[0].Name != "ann" {
+	if _, pending := m.Synced(); !m.Binds("bob") || m.Binds("ann") || !other.BindGroup("sre") || other.BindInCluster("bob") ||
+		len(pending) != 1 || pending[0].Name != "ann" {
 		t.Errorf("of the member is known: bound %v, pending %v", m.Binds("bob"), pending)
 	}
 	r := request(t, http.MethodPost, "/api/a%2Fb?x=%2F&x=2%3By", "the body")

@@ -34,11 +34,12 @@ func (r *Reconciler) settle(ctx context.Context, ns *metav1.PartialObjectMetadat
 }
 
 // creator binds the creator of the namespace to its role admin. If the namespace has that role already, an older
-// installation has initialized it, or this program stopped after the binding was made. A namespace with a name of the system is nobody's by its
-// annotation: what the platform installs there later would be theirs.
+// installation has initialized it, or this program stopped after the binding was made. A namespace with a name of the system is nobody's
+// by its annotation: what the platform installs there later would be theirs.
 func (r *Reconciler) creator(ctx context.Context, ns *metav1.PartialObjectMetadata, patterns []*builtinrole.Pattern) error {
 	name := ns.Annotations[tenantv1beta1.AnnotationCreator]
-	if name == "" || tenantv1beta1.IsReservedNamespace(ns.Name) || strings.HasPrefix(name, "system:") || strings.HasPrefix(name, iamv1beta1.SyntheticGroupPrefix) ||
+	if name == "" || tenantv1beta1.IsReservedNamespace(ns.Name) ||
+		strings.HasPrefix(name, "system:") || strings.HasPrefix(name, iamv1beta1.SyntheticGroupPrefix) ||
 		!slices.ContainsFunc(patterns, func(p *builtinrole.Pattern) bool { return p.Name == admin }) {
 		return nil
 	}

@@ -117,7 +117,8 @@ func isAway(err error) bool {
 
 // ended returns the answer to a removal that has gone as far as it can. The error names the members that are away.
 func ended(out *Removal, away *wire.Failures) (*Removal, error) {
-	if err := away.Err("what the user has there stays until the user is removed once more, when the cluster answers; everything else goes now"); err != nil {
+	if err := away.Err("what the user has there stays until the user is removed once more, when the cluster answers;" +
+		" everything else goes now"); err != nil {
 		return nil, err
 	}
 	return out, nil
