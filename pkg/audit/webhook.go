@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	"k8s.io/klog/v2"
 
+	"kapis.dev/ks-apiserver/pkg/clusterdns"
 	"kapis.dev/ks-apiserver/pkg/webhook"
 )
 
@@ -136,7 +138,8 @@ func (o *WebhookOptions) open() (*http.Client, error) {
 		Timeout:       sendTimeout,
 		CheckRedirect: webhook.NoRedirect,
 		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, TLSClientConfig: t, Protocols: only, MaxResponseHeaderBytes: maxHeader,
+			Proxy: http.ProxyFromEnvironment, DialContext: clusterdns.Dial((&net.Dialer{Timeout: sendTimeout}).DialContext).Absolute(),
+			TLSClientConfig: t, Protocols: only, MaxResponseHeaderBytes: maxHeader,
 			MaxConnsPerHost: o.Senders, MaxIdleConnsPerHost: o.Senders, IdleConnTimeout: time.Minute,
 		},
 	}, nil

@@ -17,6 +17,8 @@ import (
 	"net/netip"
 	"syscall"
 	"time"
+
+	"kapis.dev/ks-apiserver/pkg/clusterdns"
 )
 
 const (
@@ -52,10 +54,8 @@ func NewTransport(o Options) *http.Transport {
 			return check(network, address, &o)
 		}}
 	return &http.Transport{
-		Proxy: nil,
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			return d.DialContext(ctx, network, Absolute(address))
-		},
+		Proxy:           nil,
+		DialContext:     clusterdns.Dial(d.DialContext).Absolute(),
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.SkipVerify, RootCAs: o.RootCAs},
 		// InsecureSkipVerify is set only if the user whose data it is asks for it.
 		TLSHandshakeTimeout:    handshakeTimeout,

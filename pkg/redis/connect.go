@@ -1,12 +1,15 @@
 package redis
 
 import (
+	"context"
 	"crypto/tls"
+	"net"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"kapis.dev/ks-apiserver/pkg/clusterdns"
 	"kapis.dev/ks-apiserver/pkg/token"
 )
 
@@ -47,7 +50,7 @@ func connect(o *Options) goredis.UniversalClient {
 	switch {
 	case o.Cluster:
 		return goredis.NewClusterClient(&goredis.ClusterOptions{
-			Addrs: o.Addresses, Username: o.Username, Password: o.Password, TLSConfig: o.TLS, Protocol: 2, DisableIdentity: true,
+			Addrs: o.Addresses, Username: o.Username, Password: o.Password, TLSConfig: o.TLS, Dialer: o.dial, Protocol: 2, DisableIdentity: true,
 			DialTimeout: callTimeout, ReadTimeout: callTimeout, WriteTimeout: callTimeout, PoolTimeout: callTimeout,
 			ContextTimeoutEnabled: true, PoolSize: connections, MaxRetries: noRetries, DialerRetries: 1,
 			// A Cluster answers with redirects while slots move. Each script checks the state before it changes it.
@@ -57,17 +60,42 @@ func connect(o *Options) goredis.UniversalClient {
 		return goredis.NewFailoverClient(&goredis.FailoverOptions{
 			MasterName: o.Sentinel.Master, SentinelAddrs: o.Addresses,
 			SentinelUsername: o.Sentinel.Username, SentinelPassword: o.Sentinel.Password,
-			Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLS, Protocol: 2, DisableIdentity: true,
+			Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLS, Dialer: o.dial, Protocol: 2, DisableIdentity: true,
 			DialTimeout: callTimeout, ReadTimeout: callTimeout, WriteTimeout: callTimeout, PoolTimeout: callTimeout,
 			ContextTimeoutEnabled: true, PoolSize: connections, MaxRetries: noRetries, DialerRetries: 1,
 		})
 	}
 	return goredis.NewClient(&goredis.Options{
-		Addr: o.Addresses[0], Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLS, Protocol: 2, DisableIdentity: true,
+		Addr: o.Addresses[0], Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLS, Dialer: o.dial, Protocol: 2, DisableIdentity: true,
 		DialTimeout: callTimeout, ReadTimeout: callTimeout, WriteTimeout: callTimeout, PoolTimeout: callTimeout,
 		ContextTimeoutEnabled: true, PoolSize: connections, MaxRetries: noRetries, DialerRetries: 1,
 		MaintNotificationsConfig: noMaintenance(),
 	})
+}
+
+// dial connects to a server or a sentinel, by TLS where that is configured, whose name is that of the address as it is configured.
+func (o *Options) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	d := &net.Dialer{Timeout: callTimeout, KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: 30 * time.Second, Interval: 5 * time.Second, Count: 3}}
+	conn, err := d.DialContext(ctx, network, clusterdns.Absolute(address))
+	if err != nil || o.TLS == nil {
+		return conn, err
+	}
+	config := o.TLS.Clone()
+	if config.ServerName == "" {
+		if config.ServerName, _, err = net.SplitHostPort(address); err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	secured := tls.Client(conn, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return secured, nil
 }
 
 func noMaintenance() *maintnotifications.Config {

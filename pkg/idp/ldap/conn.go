@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-ldap/ldap/v3"
 
+	"kapis.dev/ks-apiserver/pkg/clusterdns"
 	"kapis.dev/ks-apiserver/pkg/egress"
 )
 
@@ -58,7 +59,7 @@ func (a *address) dial(ctx context.Context, timeout time.Duration, loopback bool
 	d := net.Dialer{KeepAlive: 15 * time.Second, ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		return allowed(address, loopback)
 	}}
-	raw, err := d.DialContext(ctx, "tcp", egress.Absolute(a.hostPort))
+	raw, err := d.DialContext(ctx, "tcp", clusterdns.Absolute(a.hostPort))
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"sync"
+
+	"kapis.dev/ks-apiserver/pkg/clusterdns"
 )
 
 // watchedConn is a connection that says when it has ended. A client of net/http that waits for more of a body does not.
@@ -16,10 +18,10 @@ type watchedConn struct {
 	end   func()
 }
 
-// watched returns the DialContext of a dialer, whose connections are watched.
+// watched returns the DialContext of a dialer, by absolute names of Services, whose connections are watched.
 func watched(d *net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := d.DialContext(ctx, network, address)
+		conn, err := d.DialContext(ctx, network, clusterdns.Absolute(address))
 		if err != nil {
 			return nil, err
 		}

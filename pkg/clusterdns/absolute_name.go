@@ -1,14 +1,18 @@
-package egress
+// Package clusterdns dials Services of the cluster by names that no search list completes: in a pod, shop.extension-shop.svc is looked up
+// as shop.extension-shop.svc.svc.cluster.local first, which a pod in a namespace svc may be called.
+package clusterdns
 
 import (
+	"context"
 	"net"
 	"os"
 	"strings"
 	"sync"
 )
 
-// clusterDomain is the domain of the cluster that this program runs in; "" outside of one. It is the same for as long as the pod is there.
-var clusterDomain = sync.OnceValue(func() string {
+// Domain returns the domain of the cluster that this program runs in; "" outside of one. It is the same for as long as the pod is there.
+// Only tests set it.
+var Domain = sync.OnceValue(func() string {
 	text, err := os.ReadFile("/etc/resolv.conf")
 	if err != nil {
 		return ""
@@ -16,9 +20,18 @@ var clusterDomain = sync.OnceValue(func() string {
 	return domainOf(string(text))
 })
 
-// Absolute returns an address to dial, in which the name of a Service in this cluster (shop.extension-shop.svc) is absolute. Resolvers try
-// the search list of the pod first for others: shop.extension-shop.svc.svc.cluster.local is a pod of the namespace svc.
-func Absolute(address string) string { return absolute(address, clusterDomain()) }
+// Dial dials an address, as net.Dialer.DialContext does.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Absolute returns d with the names of Services made absolute. What is above the connection (URL, Host, the name in TLS) stays.
+func (d Dial) Absolute() Dial {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		return d(ctx, network, Absolute(address))
+	}
+}
+
+// Absolute returns an address to dial, in which the name of a Service in this cluster (shop.extension-shop.svc) is absolute.
+func Absolute(address string) string { return absolute(address, Domain()) }
 
 func absolute(address, domain string) string {
 	host, port, err := net.SplitHostPort(address)

@@ -1,11 +1,6 @@
-package egress
+package clusterdns
 
-import (
-	"context"
-	"errors"
-	"net"
-	"testing"
-)
+import "testing"
 
 // X6: what a Service is called is no name in another namespace.
 func TestX6AServiceIsDialledByItsAbsoluteName(t *testing.T) {
@@ -46,18 +41,5 @@ func TestTheDomainOfTheClusterIsThatOfItsSearchList(t *testing.T) {
 		if got := domainOf(conf); got != want {
 			t.Errorf("%q: %q, want %q", conf, got, want)
 		}
-	}
-}
-
-// X6: the transport looks up that name and no other.
-func TestX6TheTransportAsksForTheAbsoluteName(t *testing.T) {
-	before := clusterDomain
-	defer func() { clusterDomain = before }()
-	clusterDomain = func() string { return "cluster.invalid" }
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // nothing is sent
-	_, err := NewTransport(Options{}).DialContext(ctx, "tcp", "shop.extension-shop.svc:80")
-	if of := (*net.DNSError)(nil); !errors.As(err, &of) || of.Name != "shop.extension-shop.svc.cluster.invalid." {
-		t.Errorf("%v", err)
 	}
 }
