@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -94,7 +95,25 @@ func login(t *testing.T, name, password string) user {
 	return out
 }
 
-func admin(t *testing.T) user { t.Helper(); return login(t, "admin", product.AdminPassword) }
+// admins is the login that the tests share as admin: of more than 64 the first ones end, and with them that of kubectl.
+var admins struct {
+	sync.Mutex
+	user
+}
+
+func admin(t *testing.T) user {
+	t.Helper()
+	admins.Lock()
+	defer admins.Unlock()
+	if admins.token != "" {
+		resp, err := admins.ask(t.Context(), http.MethodGet, iam+"/users/admin", nil)
+		if err == nil && resp.Status == http.StatusOK {
+			return admins.user
+		}
+	}
+	admins.user = login(t, "admin", product.AdminPassword)
+	return admins.user
+}
 
 // ask asks the hub once.
 func (u user) ask(ctx context.Context, method, path string, body any) (stack.Response, error) {

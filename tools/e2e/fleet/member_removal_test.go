@@ -15,8 +15,9 @@ func TestWhoIsRemovedOnTheHubIsRemovedInMembers(t *testing.T) {
 	defer a.must(t, http.StatusOK, http.MethodDelete, workspace+"/leaving", nil)
 	there := "/clusters/" + dialer
 	manager.becomes(t, patience, http.StatusOK, http.MethodPost, there+workspace+"/leaving/namespaces", obj{"apiVersion": "v1", "kind": "Namespace",
-		"metadata": obj{"name": "leaving-ns"}})
+		"metadata": obj{"name": "leaving-ns", "labels": obj{"kubesphere.io/managed": "true"}}})
 	manager.becomes(t, patience, http.StatusOK, http.MethodPost, of+member, []obj{{"username": leaver.name, "roleRef": "leaving-viewer"}})
+	// ks-controller-manager makes the roles of the namespace.
 	manager.becomes(t, patience, http.StatusOK, http.MethodPost, there+of+"/namespaces/leaving-ns/namespacemembers",
 		[]obj{{"username": leaver.name, "roleRef": "operator"}})
 	body := manager.must(t, http.StatusForbidden, http.MethodPost, there+of+member, []obj{{"username": other.name, "roleRef": "leaving-viewer"}})
