@@ -42,3 +42,8 @@ func IsDone(r *v2.ApplicationRelease) bool { return r.Status.SpecHash == Operati
 func IsAdopted(s *v2.ApplicationReleaseStatus) bool {
 	return s.SpecHash != "" && !strings.HasPrefix(s.SpecHash, operationPrefix)
 }
+
+// IsUntouched reports whether an earlier installation has installed a release, and nobody has saved it since: that named no author.
+func IsUntouched(r *v2.ApplicationRelease) bool {
+	return IsAdopted(&r.Status) && r.Annotations[v2.AnnotationUser] == ""
+}

@@ -10,13 +10,8 @@ import (
 	"kapis.dev/ks-apiserver/pkg/cluster/exchange"
 )
 
-// isUntouched reports whether an earlier installation has installed a release, and nobody has saved it since. That kept releases on the hub
-// alone, so that the member has to learn of it, and only notes what is there: that takes no author, no version and no package.
-func isUntouched(rel *v2.ApplicationRelease) bool {
-	return release.IsAdopted(&rel.Status) && rel.Annotations[v2.AnnotationUser] == ""
-}
-
-// adopt tells a member of a release that an earlier installation has installed there.
+// adopt tells a member of a release that an earlier installation has installed there. That kept releases on the hub alone, so that the
+// member has to learn of it, and only notes what is there: that takes no author, no version and no package.
 func (r *round) adopt(ctx context.Context, m *cluster.Member, rel *v2.ApplicationRelease, id string) error {
 	if err := r.know(); err != nil { // what was sent to the member before may have taken minutes
 		return err

@@ -193,7 +193,7 @@ func (r *round) one(ctx context.Context, m *cluster.Member, rel *v2.ApplicationR
 	if message == "" {
 		r.refused.Forget(rel.Name)
 		r.sent[rel.Name] = true
-		if isUntouched(rel) { // nothing is done there
+		if release.IsUntouched(rel) { // nothing is done there
 			return true, nil
 		}
 		state := v2.ReleaseCreating

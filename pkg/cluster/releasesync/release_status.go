@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
+	"kapis.dev/ks-apiserver/pkg/appstore/release"
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
@@ -39,7 +40,7 @@ func (i *Installed) status(rel *v2.ApplicationRelease, id string) v2.Application
 	if !slices.Contains(changing, i.State) && !slices.Contains(settled, i.State) { // it has not begun, or says nothing known
 		out.State = v2.ReleaseCreating
 	}
-	if i.Done {
+	if i.Done && (i.State != v2.ReleaseFailed || !release.IsAdopted(&rel.Status)) { // one that has failed may have adopted nothing yet
 		out.SpecHash = id
 	}
 	return out

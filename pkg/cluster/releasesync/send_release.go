@@ -34,7 +34,7 @@ var (
 
 // bring sends a release to a member, and returns why that is not possible. The error is one of the link: it says nothing of the release.
 func (r *round) bring(ctx context.Context, m *cluster.Member, rel *v2.ApplicationRelease, id string) (message string, err error) {
-	if isUntouched(rel) {
+	if release.IsUntouched(rel) {
 		return refusal(r.adopt(ctx, m, rel, id))
 	}
 	raw, in, done, err := r.wanted(ctx, rel, id)

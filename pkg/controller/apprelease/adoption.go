@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,11 +22,16 @@ import (
 var reader = &author{user: "kapis:application-release"}
 
 // isEarlier reports whether an earlier installation may have installed a release of which nothing is noted yet: its state says so, or in a
-// member, the hub, whose release has that state. Nobody else writes either.
+// member, the hub, whose release has that state. Nobody else writes either. In a member, an attempt that failed doesn't end the adoption:
+// the namespace may have become the workspace's only later.
 func isEarlier(r *Reconciler, rel *v2.ApplicationRelease) bool {
-	return release.IsAdopted(&rel.Status) || r.Sent != nil && release.IsSent(rel) && rel.Status.SpecHash == "" &&
-		rel.Annotations[v2.AnnotationAdopt] != ""
+	s := &rel.Status
+	open := s.SpecHash == "" || s.State == v2.ReleaseFailed || !rel.DeletionTimestamp.IsZero()
+	return release.IsAdopted(s) || r.Sent != nil && release.IsSent(rel) && open && rel.Annotations[v2.AnnotationAdopt] != ""
 }
+
+// notAdopted begins the message of a release whose adoption fails.
+const notAdopted = "what an earlier installation has installed is not known yet: "
 
 // adopt notes what an earlier installation has installed of a release, if that is not noted yet, and takes for done what was done. Where it
 // had not ended, or somebody has saved the release since, the operation follows, on what is noted.
@@ -45,8 +51,11 @@ func (r *Reconciler) adopt(ctx context.Context, rel *v2.ApplicationRelease, id s
 			r.enter(s, v2.ReleaseCreated, "")
 			s.SpecHash = id
 		}
-	case s.State != v2.ReleaseCreating && s.State != v2.ReleaseUpgrading:
+	case release.IsUntouched(rel) && s.State != v2.ReleaseCreating && s.State != v2.ReleaseUpgrading:
 		s.SpecHash = id
+		if strings.HasPrefix(s.Message, notAdopted) {
+			r.enter(s, s.State, "")
+		}
 	}
 	return nil
 }
@@ -114,8 +123,8 @@ func documentsOf(r *Reconciler, rel *v2.ApplicationRelease) ([]release.Object, e
 	return slices.DeleteFunc(objects, func(o release.Object) bool { return o.Namespace == "" }), err
 }
 
-// isOwn reports whether an object is a release's, by its label. An earlier installation set none on YAML documents: theirs are named where a
-// release leaves them, so that whoever knows that they are its can label them.
+// isOwn reports whether an object is a release's, by its label. An earlier installation set none on YAML documents: theirs are named where
+// a release leaves them, so that whoever knows that they are its can label them.
 func isOwn(now *unstructured.Unstructured, rel *v2.ApplicationRelease) bool {
 	return now.GetLabels()[v2.LabelRelease] == rel.Name
 }

@@ -7,7 +7,11 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
 	clusterv1alpha1 "kapis.dev/ks-apiserver/pkg/api/cluster/v1alpha1"
@@ -28,6 +32,29 @@ func earlier(state string) func(*v2.ApplicationRelease) {
 	return func(r *v2.ApplicationRelease) {
 		r.Status = v2.ApplicationReleaseStatus{State: state, SpecHash: "5d41402a"}
 		delete(r.Annotations, v2.AnnotationUser)
+	}
+}
+
+// addUnread adds a release whose record can't be read, and verifies that this is said.
+func (w *world) addUnread(change func(*v2.ApplicationRelease)) {
+	w.t.Helper()
+	r := newRelease(change)
+	r.Finalizers = []string{v2.FinalizerRelease}
+	status := r.Status
+	if err := w.client.Create(w.t.Context(), r); err != nil {
+		w.t.Fatal(err)
+	}
+	r.Status = status
+	if err := w.client.Status().Update(w.t.Context(), r); err != nil {
+		w.t.Fatal(err)
+	}
+	w.r.Helm = broken{w, true}
+	for range 2 { // what fails once is tried again
+		_, err := w.r.Reconcile(w.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "cache"}})
+		if got := w.get().Status; err == nil || !strings.HasPrefix(got.Message, "what an earlier installation has installed is not known yet: ") ||
+			!strings.Contains(got.Message, "more memory") {
+			w.t.Errorf("%v, %+v", err, got)
+		}
 	}
 }
 
@@ -66,8 +93,29 @@ func TestX39AReleaseIsAdoptedInEveryState(t *testing.T) {
 			w.add(earlier(state))
 			w.remove()
 			w.uninstalls(false)
+
+			w = earlierWorld(t) // saved before it was adopted
+			got = w.add(func(r *v2.ApplicationRelease) {
+				earlier(state)(r)
+				r.Annotations[v2.AnnotationUser] = "bob"
+			})
+			if got.Status.State != v2.ReleaseUpgraded || len(w.asked) != 1 || w.asked[0].RecordDigest != "theirs" || w.asked[0].Cluster.User != "bob" {
+				t.Errorf("saved before: %+v, asked %+v", got.Status, w.asked)
+			}
 		})
 	}
+	t.Run("its record can't be read yet", func(t *testing.T) {
+		w := earlierWorld(t)
+		w.addUnread(earlier(v2.ReleaseActive))
+		if got := w.get().Status; got.State != v2.ReleaseActive || got.SpecHash != "5d41402a" {
+			t.Errorf("%+v", got)
+		}
+		w.r.Helm = w
+		w.reconcile()
+		if got := w.get(); got.Status.State != v2.ReleaseActive || got.Status.Message != "" || !release.IsDone(got) || len(w.asked) > 0 {
+			t.Errorf("read: %+v, asked %+v", got.Status, w.asked)
+		}
+	})
 	t.Run("deleted before it was adopted", func(t *testing.T) {
 		w := earlierWorld(t)
 		r := newRelease(func(r *v2.ApplicationRelease) { r.Finalizers = []string{v2.FinalizerRelease} })
@@ -179,6 +227,19 @@ func TestX39DocumentsOfAnEarlierInstallationAreAdopted(t *testing.T) {
 	})
 }
 
+// ownWeb makes the namespace of the release one of a workspace, or of none.
+func (w *world) ownWeb(workspace string) {
+	w.t.Helper()
+	n := &corev1.Namespace{}
+	err := w.client.Get(w.t.Context(), client.ObjectKey{Name: "web"}, n)
+	if n.Labels = map[string]string{v2.LabelWorkspace: workspace}; err == nil {
+		err = w.client.Update(w.t.Context(), n)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // toAdopt makes a release one of which a hub says that an earlier installation has installed it here.
 func toAdopt(r *v2.ApplicationRelease) {
 	sentByHub(r)
@@ -223,6 +284,55 @@ func TestX39AMemberAdoptsWhatItsHubSays(t *testing.T) {
 			t.Errorf("%+v, asked %+v", got.Status, w.asked)
 		}
 	})
+	t.Run("ItsRecordCantBeReadYet", func(t *testing.T) {
+		w := earlierWorld(t)
+		w.r.Sent, w.r.Host = brought{}, ""
+		w.addUnread(toAdopt)
+		if got := w.get().Status; got.State != v2.ReleaseCreating || got.SpecHash != "" {
+			t.Errorf("%+v", got)
+		}
+		w.r.Helm = w
+		w.reconcile()
+		if got := w.get(); got.Status.State != v2.ReleaseActive || got.Status.Message != "" || !release.IsDone(got) || len(w.asked) > 0 {
+			t.Errorf("read: %+v, asked %+v", got.Status, w.asked)
+		}
+	})
+	// The namespace becomes one of the workspace after the member was told: what failed goes on.
+	for name, then := range map[string]func(*testing.T, *world){
+		"NotYetTheWorkspaces": func(t *testing.T, w *world) {
+			w.reconcile()
+			if got := w.get(); got.Status.State != v2.ReleaseActive || !release.IsDone(got) || len(w.asked) > 0 || w.inventory() == nil {
+				t.Errorf("%+v, %d operations, noted %+v", got.Status, len(w.asked), w.inventory())
+			}
+		},
+		"NotYetTheWorkspacesAndSaved": func(t *testing.T, w *world) {
+			if err := w.client.Create(t.Context(), ofFleet("ann", "u-hub", "")); err != nil {
+				t.Fatal(err)
+			}
+			got := w.change(func(r *v2.ApplicationRelease) {
+				sentByHub(r)
+				r.Annotations[v2.AnnotationUser], r.Annotations[v2.AnnotationAdopt] = "ann", "true"
+			})
+			if got.Status.State != v2.ReleaseUpgraded || len(w.asked) != 1 || w.asked[0].RecordDigest != "theirs" {
+				t.Errorf("%+v, asked %+v", got.Status, w.asked)
+			}
+		},
+		"NotYetTheWorkspacesAndRemoved": func(_ *testing.T, w *world) {
+			w.remove()
+			w.uninstalls(false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := earlierWorld(t)
+			w.r.Sent, w.r.Host = brought{}, ""
+			w.ownWeb("")
+			if got := w.add(toAdopt); got.Status.State != v2.ReleaseFailed || !release.IsDone(got) || w.inventory() != nil {
+				t.Fatalf("%+v, noted %+v", got.Status, w.inventory())
+			}
+			w.ownWeb("shop")
+			then(t, w)
+		})
+	}
 	for name, change := range map[string]func(*world, *v2.ApplicationRelease){
 		"NothingIsThere":            func(w *world, _ *v2.ApplicationRelease) { w.record = nil },
 		"AnotherWorkspaces":         func(_ *world, r *v2.ApplicationRelease) { r.Labels[v2.LabelNamespace] = "other" },
@@ -243,8 +353,10 @@ func TestX39AMemberAdoptsWhatItsHubSays(t *testing.T) {
 			}
 			w.now = w.now.Add(time.Hour)
 			w.remove()
-			if !w.gone() || len(w.asked) > 0 {
-				t.Errorf("gone is %v, asked %+v", w.gone(), w.asked)
+			said := w.said()
+			if kept := strings.Contains(said, "Kept left in the cluster: what an earlier installation has installed: "); !w.gone() || len(w.asked) > 0 ||
+				kept != (name == "AnotherWorkspaces") { // in the others nothing is there, or nothing says that it is the release's
+				t.Errorf("gone is %v, asked %+v: %s", w.gone(), w.asked, said)
 			}
 		})
 	}

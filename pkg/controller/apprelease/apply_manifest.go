@@ -123,7 +123,8 @@ func apply(ctx context.Context, as dynamic.Interface, rel *v2.ApplicationRelease
 	now, err := to.Get(ctx, o.Name, metav1.GetOptions{})
 	switch {
 	case err == nil && !isOwn(now, rel):
-		return status.Errorf(http.StatusConflict, "%s is there already, and not this release's: it has not the label %s=%s", o, v2.LabelRelease, rel.Name)
+		return status.Errorf(http.StatusConflict, "%s is there already, and not this release's: it has not the label %s=%s",
+			o, v2.LabelRelease, rel.Name)
 	case err != nil && !apierrors.IsNotFound(err):
 		return about("read", o, err)
 	}

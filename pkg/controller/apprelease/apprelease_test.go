@@ -570,13 +570,14 @@ func (f failing) Run(ctx context.Context, r helm.Request, e func(helm.Event)) (*
 func TestX39WhatAnEarlierInstallationInstalledIsAdopted(t *testing.T) {
 	w := newWorld(t)
 	w.record = &helm.Result{Release: deployed("theirs"), Objects: w.applied}
-	got := w.add(func(r *v2.ApplicationRelease) {
-		r.Status = v2.ApplicationReleaseStatus{State: v2.ReleaseActive, SpecHash: "5d41402a"}
-	})
+	got := w.add(earlier(v2.ReleaseActive))
 	if got.Status.State != v2.ReleaseActive || len(w.asked) != 0 || w.inventory() == nil || w.inventory().RecordDigest != "theirs" {
 		t.Fatalf("%+v, %d operations, %+v", got.Status, len(w.asked), w.inventory())
 	}
-	if got := w.change(func(r *v2.ApplicationRelease) { r.Spec.Values = nil }); got.Status.State != v2.ReleaseUpgraded || len(w.asked) != 1 {
+	got = w.change(func(r *v2.ApplicationRelease) {
+		r.Annotations, r.Spec.Values = map[string]string{v2.AnnotationUser: "bob"}, nil
+	})
+	if got.Status.State != v2.ReleaseUpgraded || len(w.asked) != 1 {
 		t.Errorf("%+v", got.Status)
 	}
 }

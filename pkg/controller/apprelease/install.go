@@ -1,6 +1,7 @@
 package apprelease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,9 @@ func (r *Reconciler) install(ctx context.Context, w *writer) (reconcile.Result, 
 	rel, s := w.Object, &w.Object.Status
 	id := release.OperationID(rel)
 	if err := r.adopt(ctx, rel, id); err != nil {
+		if s.SpecHash != id { // else the message says why it failed
+			r.enter(s, cmp.Or(s.State, v2.ReleaseCreating), notAdopted+err.Error())
+		}
 		return reconcile.Result{}, err
 	}
 	if s.SpecHash == id {
