@@ -129,5 +129,5 @@ func (m *Member) putCreator(ctx context.Context, ref Ref, c *Creator) error {
 	if err == nil && local.GetLabels()[LabelFleet] != c.Hub {
 		return errLocalUser
 	}
-	return m.put(ctx, clusterRoleBindings, &Change{Ref: ref, Hash: sum, Object: raw}, c.Hub)
+	return m.put(ctx, clusterRoleBindings, &Change{Ref: ref, Hash: sum, Object: raw}, &Changes{Hub: c.Hub})
 }

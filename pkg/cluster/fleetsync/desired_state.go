@@ -346,8 +346,9 @@ func (s *Source) changes(ctx context.Context, refs []Ref, there map[Ref]bool) ([
 		}
 	}
 	read := &reading{Source: s, deadline: time.Now().Add(behindAtMost)}
+	given := &givenRoles{read: reading{Source: s, deadline: read.deadline}, known: map[Ref]*content{}}
 	for _, k := range kinds {
-		read.snap = nil
+		read.snap, given.read.snap = nil, nil
 		for _, r := range refs {
 			if r.Kind != k.Resource || !there[r] {
 				continue
@@ -356,9 +357,14 @@ func (s *Source) changes(ctx context.Context, refs []Ref, there map[Ref]bool) ([
 			if err != nil {
 				return nil, err
 			}
-			if c != nil {
-				out = append(out, Change{Ref: r, Hash: c.hash, Object: c.object})
+			if c == nil {
+				continue
 			}
+			gives, err := given.of(ctx, k, c)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, Change{Ref: r, Hash: c.hash, Object: c.object, gives: gives})
 		}
 	}
 	return out, nil

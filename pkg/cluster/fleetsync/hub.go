@@ -266,7 +266,7 @@ func (r *round) send(ctx context.Context, m *cluster.Member, refs []Ref, there m
 	}
 	for some := range batches(changes) {
 		out := &Outcome{}
-		if err := r.ask(ctx, m, http.MethodPost, PathObjects, &Changes{Hub: r.Hub, Changes: some}, out); err != nil {
+		if err := r.ask(ctx, m, http.MethodPost, PathObjects, &Changes{Hub: r.Hub, Changes: some, Roles: rolesIn(some)}, out); err != nil {
 			return nil, err
 		}
 		pending = cluster.AtMost(append(pending, out.Pending...)) // a member may say much for each batch
@@ -274,13 +274,14 @@ func (r *round) send(ctx context.Context, m *cluster.Member, refs []Ref, there m
 	return pending, nil
 }
 
-// batches cuts changes into what is sent at once: as many as fit, and one at least.
+// batches cuts changes into what is sent at once: as many as fit, and one at least. A role counts with each binding that gives it, which
+// bounds what a member compares, too.
 func batches(changes []Change) iter.Seq[[]Change] {
 	return func(yield func([]Change) bool) {
 		for len(changes) > 0 {
-			n, size := 1, len(changes[0].Object)
-			for n < min(len(changes), batch) && size+len(changes[n].Object) <= batchBytes {
-				size += len(changes[n].Object)
+			n, size := 1, changes[0].size()
+			for n < min(len(changes), batch) && size+changes[n].size() <= batchBytes {
+				size += changes[n].size()
 				n++
 			}
 			if !yield(changes[:n]) {

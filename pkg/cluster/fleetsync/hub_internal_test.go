@@ -1,10 +1,12 @@
 package fleetsync
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -15,6 +17,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
@@ -208,6 +211,143 @@ func TestOtherBoundUsersAreComparedOnce(t *testing.T) {
 		if err := x.run(t.Context()); (err != nil) != step.fails || digests != step.digests {
 			t.Errorf("round %d: %v, after %d digests, want %d", i, err, digests, step.digests)
 		}
+	}
+}
+
+// F17, F24: any replica of a member knows what the hub's binding gives, whichever was told of the role: it is said with the binding.
+func TestAnyReplicaOfAMemberTakesABinding(t *testing.T) {
+	var objects *dynamicfake.FakeDynamicClient
+	sent, asked := []Roles{}, 0
+	x := newTold(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == PathObjects {
+			raw, err := io.ReadAll(r.Body)
+			in := Changes{}
+			if err := errors.Join(err, json.Unmarshal(raw, &in)); err != nil {
+				t.Error(err)
+			}
+			sent, r.Body = append(sent, in.Roles), io.NopCloser(bytes.NewReader(raw))
+		}
+		if asked++; asked%2 == 0 {
+			return false
+		}
+		(&Member{Objects: objects, Bound: func(context.Context) (*Bound, error) { return &Bound{Version: "1"}, nil }}).ServeHTTP(w, r)
+		return true
+	})
+	objects = x.objects
+	kept := index.NewCollection(&index.Schema{}, clock.RealClock{})
+	decoder := index.NewDecoder(schema.GroupResource{}, &index.Schema{}, func() bool { return false })
+	caches := &inTurn{}
+	x.Source = NewSource(caches)
+	role := fmt.Sprintf(meta, "auditor", "auditor", "", `,"rules":[{"verbs":["get"]}]`)
+	given := func(subjects string) string {
+		return fmt.Sprintf(meta, "auditors", "auditors", "", `,"roleRef":{"name":"auditor"},"subjects":[`+subjects+`]`)
+	}
+	now := func(texts ...string) {
+		var all []*index.Incoming
+		for _, text := range texts {
+			d, err := decoder.Decode(text, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, d.Incoming)
+		}
+		kept.Replace(all, strconv.Itoa(asked+1))
+		caches.all = []*index.Snapshot{kept.Snapshot()}
+		set(t, x.Source, "globalroles", "auditor", role)
+		set(t, x.Source, "globalrolebindings", "auditors", texts[len(texts)-1])
+	}
+	own := map[string]any{}
+	if err := json.Unmarshal([]byte(role), &own); err != nil {
+		t.Fatal(err)
+	}
+	roles, _ := kindOf("globalroles")
+	if _, err := objects.Resource(roles).Create(t.Context(), &unstructured.Unstructured{Object: own}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	bindings, _ := kindOf("globalrolebindings")
+	subjects := ""
+	for i := range 4 { // each in turn to a replica that was told of nothing, and to another one
+		subjects += `,{"kind":"Group","name":"g` + strconv.Itoa(i) + `"}`
+		now(role, given(subjects[1:]))
+		if asked%2 != i%2 {
+			asked++
+		}
+		if i == 3 {
+			x.compared = false
+		}
+		if err := x.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		o, err := objects.Resource(bindings).Get(t.Context(), "auditors", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all, _, _ := unstructured.NestedSlice(o.Object, "subjects"); len(all) != i+1 {
+			t.Errorf("after change %d it names %v", i, all)
+		}
+		if synced, pending := x.Synced(); !synced || len(pending) > 0 {
+			t.Errorf("after change %d it takes requests: %v, and pending is %v", i, synced, pending)
+		}
+		if last := sent[len(sent)-1]; len(last) != 1 || len(last["globalroles"]) != 1 || last["globalroles"]["auditor"] == nil {
+			t.Errorf("with change %d the roles %v are sent", i, last)
+		}
+	}
+}
+
+// F17: with a binding no role of another workspace is sent, and none that every installation has.
+func TestRolesOfBindingsAreThoseOfTheirWorkspace(t *testing.T) {
+	kept := index.NewCollection(&index.Schema{}, clock.RealClock{})
+	decoder := index.NewDecoder(schema.GroupResource{}, &index.Schema{}, func() bool { return false })
+	s := NewSource(&inTurn{})
+	var all []*index.Incoming
+	have := func(plural, name, workspace, more string) {
+		labels := ""
+		if workspace != "" {
+			labels = `,"labels":{"kubesphere.io/workspace":"` + workspace + `"}`
+		}
+		text := fmt.Sprintf(meta, name, name, labels, more)
+		d, err := decoder.Decode(text, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, d.Incoming)
+		set(t, s, plural, name, text)
+	}
+	const rules = `,"rules":[{"verbs":["get"]}]`
+	have("globalroles", "auditor", "", rules)
+	for _, name := range []string{"shop-own", "shop-admin"} {
+		have("workspaceroles", name, "shop", rules)
+	}
+	have("workspaceroles", "secret-own", "secret", rules)
+	want := map[string]string{"a": "auditor", "b": "", "c": "", "d": "shop-own", "e": "", "f": ""}
+	have("globalrolebindings", "a", "", `,"roleRef":{"name":"auditor"}`)
+	have("globalrolebindings", "b", "", `,"roleRef":{"name":"platform-regular"}`)
+	have("globalrolebindings", "c", "", `,"roleRef":{"name":"nowhere"}`)
+	have("workspacerolebindings", "d", "shop", `,"roleRef":{"name":"shop-own"}`)
+	have("workspacerolebindings", "e", "shop", `,"roleRef":{"name":"shop-admin"}`)
+	have("workspacerolebindings", "f", "shop", `,"roleRef":{"name":"secret-own"}`)
+	kept.Replace(all, "1")
+	s.Caches = &inTurn{all: []*index.Snapshot{kept.Snapshot()}}
+	refs, there := []Ref{}, map[Ref]bool{}
+	for name := range want {
+		for _, kind := range []string{"globalrolebindings", "workspacerolebindings"} {
+			if s.objects[kind][name] != nil {
+				refs = append(refs, Ref{kind, name})
+				there[Ref{kind, name}] = true
+			}
+		}
+	}
+	changes, err := s.changes(t.Context(), refs, there)
+	if err != nil || len(changes) != len(want) {
+		t.Fatalf("%v, %v", changes, err)
+	}
+	for _, c := range changes {
+		if role := c.gives; role.Name != want[c.Name] || (role.object != nil) != (role.Name != "") || c.size() != len(c.Object)+len(role.object) {
+			t.Errorf("with %s the role %q is sent: %s", c.Name, c.gives.Name, c.gives.object)
+		}
+	}
+	if of := rolesIn(changes); len(of) != 2 || len(of["globalroles"]) != 1 || len(of["workspaceroles"]) != 1 {
+		t.Errorf("%v", of)
 	}
 }
 

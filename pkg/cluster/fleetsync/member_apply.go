@@ -34,7 +34,7 @@ func (m *Member) apply(ctx context.Context, in *Changes) (*Outcome, error) {
 		case c.Object == nil:
 			m.delete(ctx, k, *c, in.Hub, out.pend)
 		default:
-			if err := m.put(ctx, k, c, in.Hub); err != nil {
+			if err := m.put(ctx, k, c, in); err != nil {
 				out.pend(c.Ref, err)
 			}
 		}
@@ -47,8 +47,9 @@ var (
 	errOtherKind = errors.New("this version keeps no objects of that kind for a hub")
 )
 
-// put creates or updates an object.
-func (m *Member) put(ctx context.Context, k schema.GroupVersionResource, c *Change, hub string) error {
+// put creates or updates an object, which is one of in.
+func (m *Member) put(ctx context.Context, k schema.GroupVersionResource, c *Change, in *Changes) error {
+	hub := in.Hub
 	next := &unstructured.Unstructured{}
 	if err := json.Unmarshal(c.Object, &next.Object); err != nil {
 		return fmt.Errorf("read the object: %w", err)
@@ -69,8 +70,7 @@ func (m *Member) put(ctx context.Context, k schema.GroupVersionResource, c *Chan
 		o.SetAnnotations(annotations)
 	}
 	set(next)
-	delete(m.equal, c.Ref)
-	if why, err := m.refusal(ctx, k, next, hub); err != nil {
+	if why, err := m.refusal(ctx, k, next, in); err != nil {
 		return err
 	} else if why != nil {
 		return m.refuse(ctx, k, c, hub, next, why)
@@ -90,7 +90,6 @@ func (m *Member) put(ctx context.Context, k schema.GroupVersionResource, c *Chan
 	case of == hub:
 	case sameGrant(now, next):
 		if keeps, err := m.keeps(ctx, now, next, hub); of != "" || !keeps {
-			m.noteEqual(c.Ref, next)
 			return err // as the cluster's own already is
 		}
 	case of != "":
@@ -173,7 +172,6 @@ func sameGrant(a, b *unstructured.Unstructured) bool {
 
 // delete deletes an object that the hub keeps here, and nothing else.
 func (m *Member) delete(ctx context.Context, k schema.GroupVersionResource, c Change, hub string, pend func(Ref, error)) {
-	delete(m.equal, c.Ref)
 	objects := m.Objects.Resource(k)
 	now, err := objects.Get(ctx, c.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && (now.GetLabels()[LabelFleet] != hub || now.GetDeletionTimestamp() != nil) {

@@ -11,7 +11,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
@@ -45,9 +44,6 @@ type Member struct {
 
 	// writing is held while something is written: an older change must not follow a newer one.
 	writing sync.Mutex
-	// equal are the roles of the hub that this cluster has of its own, and which grant the same, as the hub sent them. A comparison has them
-	// sent again.
-	equal map[Ref]*unstructured.Unstructured
 }
 
 // Owns reports whether a path is one that Member answers.
@@ -105,7 +101,6 @@ func (m *Member) compare(ctx context.Context, d *Digest) (*Difference, error) {
 	}
 	m.writing.Lock()
 	defer m.writing.Unlock()
-	m.equal = nil
 	ended := map[Ref]string{}
 	isEnded := map[Ref]bool{}
 	for _, c := range d.Gone {

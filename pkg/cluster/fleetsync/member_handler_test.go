@@ -34,6 +34,8 @@ type member struct {
 	t *testing.T
 	*fleetsync.Member
 	objects *dynamicfake.FakeDynamicClient
+	// hubs are the roles that the hub has, which it sends with what gives them.
+	hubs fleetsync.Roles
 }
 
 func newMember(t *testing.T) *member {
@@ -45,7 +47,7 @@ func newMember(t *testing.T) *member {
 	objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
 	return &member{t, &fleetsync.Member{Objects: objects, Bound: func(context.Context) (*fleetsync.Bound, error) {
 		return &fleetsync.Bound{Version: "1", Users: []string{"ann"}}, nil
-	}}, objects}
+	}}, objects, fleetsync.Roles{"globalroles": {}, "workspaceroles": {}}}
 }
 
 // ask sends what a hub sends, and reads the answer.
@@ -91,7 +93,10 @@ func (m *member) put(plural, hash string, o map[string]any) []string {
 	m.t.Helper()
 	out := &fleetsync.Outcome{}
 	name := o["metadata"].(map[string]any)["name"].(string)
-	code := m.ask(http.MethodPost, fleetsync.PathObjects, &fleetsync.Changes{Hub: hub, Changes: []fleetsync.Change{
+	if of, is := m.hubs[plural]; is {
+		of[name] = raw(m.t, o)
+	}
+	code := m.ask(http.MethodPost, fleetsync.PathObjects, &fleetsync.Changes{Hub: hub, Roles: m.hubs, Changes: []fleetsync.Change{
 		{Ref: fleetsync.Ref{Kind: plural, Name: name}, Hash: hash, Object: raw(m.t, o)}}}, out)
 	if code != http.StatusOK {
 		m.t.Fatalf("the member answers %d", code)
@@ -324,6 +329,7 @@ func TestABindingOfAnEarlierVersionIsLookedAtAgain(t *testing.T) {
 	bindings := schema.GroupVersionResource{Group: "iam.kubesphere.io", Version: "v1beta1", Resource: "globalrolebindings"}
 	m := newMember(t)
 	m.own(roles, object("GlobalRole", "own", rules))
+	m.hubs["globalroles"]["own"] = raw(t, object("GlobalRole", "own", map[string]any{"rules": []any{}}))
 	d := digest()
 	for name, role := range map[string]string{"bad": "own", "good": "platform-regular"} {
 		o := object("GlobalRoleBinding", name, map[string]any{"roleRef": map[string]any{"name": role}})
@@ -343,6 +349,60 @@ func TestABindingOfAnEarlierVersionIsLookedAtAgain(t *testing.T) {
 		out = &fleetsync.Difference{}
 		if m.ask(http.MethodPost, fleetsync.PathDigest, d, out); len(out.Want) != 0 {
 			t.Errorf("%s: it is wanted again: %v", name, out.Want)
+		}
+	}
+}
+
+// F17, F24: where the hub does not say what its role grants, which an earlier version does not, a binding that is there gives it to nobody
+// else, and no longer to whom the hub took it from.
+func TestABindingWhoseRoleIsNotSaidGivesNoMore(t *testing.T) {
+	bindings := schema.GroupVersionResource{Group: "iam.kubesphere.io", Version: "v1beta1", Resource: "globalrolebindings"}
+	for name, c := range map[string]struct {
+		role  string
+		users []string
+		want  string
+	}{
+		"same":    {"own", []string{"ann", "eve"}, "ann eve"},
+		"more":    {"own", []string{"ann", "bob", "eve"}, "ann eve"},
+		"less":    {"own", []string{"eve"}, "eve"},
+		"others":  {"own", []string{"bob", "ann"}, "ann"},
+		"nobody":  {"own", nil, ""},
+		"another": {"owned", []string{"ann", "eve"}, "gone"},
+	} {
+		m := newMember(t)
+		gives := func(role string, users ...string) map[string]any {
+			subjects := []any{}
+			for _, u := range users {
+				subjects = append(subjects, map[string]any{"kind": "User", "name": u})
+			}
+			return object("GlobalRoleBinding", "b", map[string]any{"roleRef": map[string]any{"name": role}, "subjects": subjects})
+		}
+		m.own(roles, object("GlobalRole", "own", rules))
+		m.own(roles, object("GlobalRole", "owned", rules))
+		m.hubs["globalroles"]["own"] = raw(t, object("GlobalRole", "own", rules))
+		if p := m.put("globalrolebindings", "h", gives("own", "ann", "eve")); p != nil {
+			t.Fatal(p)
+		}
+		m.hubs = nil
+		for range 2 {
+			p := m.put("globalrolebindings", "h2", gives(c.role, c.users...))
+			if c.want == "gone" {
+				if m.get(bindings, "b") != nil {
+					t.Errorf("%s: it is %v", name, m.get(bindings, "b"))
+				}
+				continue
+			}
+			var users []string
+			o := m.get(bindings, "b")
+			subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
+			for _, s := range subjects {
+				users = append(users, s.(map[string]any)["name"].(string))
+			}
+			hash := o.GetAnnotations()["kapis.dev/fleet-hash"]
+			if strings.Join(users, " ") != c.want || len(p) != 1 || !strings.Contains(p[0], "the hub does not say") ||
+				(hash == "h.2") != (c.want == "ann eve") || hash == "h2.2" {
+				t.Errorf("%s: it names %v with the hash %q, and pending is %v", name, users, hash, p)
+			}
 		}
 	}
 }

@@ -71,13 +71,22 @@ type Change struct {
 	Object json.RawMessage `json:"object,omitempty"`
 	// Propagation is what becomes of the namespaces of a workspace that is deleted, as its template said; "" leaves them.
 	Propagation string `json:"propagation,omitempty"`
+
+	// gives is the role that a binding gives: see Changes.Roles.
+	gives givenRole
 }
 
 // Changes are to be applied in this order.
 type Changes struct {
 	Hub     string   `json:"hub"`
 	Changes []Change `json:"changes"`
+	// Roles are the hub's roles that bindings in Changes give, but for those that every installation has: any replica of the member can
+	// compare them with the member's own. A hub of an earlier version sends none.
+	Roles Roles `json:"roles,omitempty"`
 }
+
+// Roles are roles as the hub sends them, by their kind and name.
+type Roles map[string]map[string]json.RawMessage
 
 // Outcome is what could not be applied.
 type Outcome struct {

@@ -20,6 +20,8 @@ import (
 type content struct {
 	entry
 	object json.RawMessage
+	// role is the name of the role that a binding gives.
+	role string
 }
 
 // hashLength is how many bytes of a SHA-256 are sent.
@@ -82,6 +84,9 @@ func roleOrBindingOf(kind schema.GroupVersionResource, raw []byte) (*content, er
 		Kind       string            `json:"kind"`
 		Metadata   metav1.ObjectMeta `json:"metadata"`
 		Subjects   []subject         `json:"subjects"`
+		RoleRef    struct {
+			Name string `json:"name"`
+		} `json:"roleRef"`
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &meta); err != nil {
@@ -100,7 +105,7 @@ func roleOrBindingOf(kind schema.GroupVersionResource, raw []byte) (*content, er
 			out[field] = v
 		}
 	}
-	c := &content{entry: entry{subjects: subjectsOf(meta.Subjects)}}
+	c := &content{entry: entry{subjects: subjectsOf(meta.Subjects)}, role: meta.RoleRef.Name}
 	if kind.Resource == "workspaceroles" || kind.Resource == "workspacerolebindings" {
 		if c.workspace = m.Labels[tenantv1beta1.LabelWorkspace]; c.workspace == "" {
 			return nil, nil // it gives nobody anything
