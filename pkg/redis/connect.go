@@ -66,8 +66,9 @@ func connect(o *Options) goredis.UniversalClient {
 		})
 	}
 	return goredis.NewClient(&goredis.Options{
-		Addr: o.Addresses[0], Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLS, Dialer: o.dial, Protocol: 2, DisableIdentity: true,
-		DialTimeout: callTimeout, ReadTimeout: callTimeout, WriteTimeout: callTimeout, PoolTimeout: callTimeout,
+		Addr: o.Addresses[0], Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLS, Dialer: o.dial, Protocol: 2,
+		DisableIdentity: true,
+		DialTimeout:     callTimeout, ReadTimeout: callTimeout, WriteTimeout: callTimeout, PoolTimeout: callTimeout,
 		ContextTimeoutEnabled: true, PoolSize: connections, MaxRetries: noRetries, DialerRetries: 1,
 		MaintNotificationsConfig: noMaintenance(),
 	})
