@@ -6,6 +6,8 @@ import "slices"
 type BoundNames struct {
 	// ClusterUsers are the users of bindings that hold in the whole cluster, or in a namespace of its system.
 	ClusterUsers []string `json:"clusterUsers,omitempty"`
+	// WorkspaceUsers are the users of bindings in workspaces, which Bound does not tell.
+	WorkspaceUsers []string `json:"workspaceUsers,omitempty"`
 	// Groups are the groups of all bindings; for a lite member, those that its administrator lets count there.
 	Groups []string `json:"groups,omitempty"`
 }
@@ -15,11 +17,12 @@ func (b *BoundNames) Size() (names, bytes int) {
 	if b == nil {
 		return 0, 0
 	}
-	return len(b.ClusterUsers) + len(b.Groups), bytesOf(b.ClusterUsers) + bytesOf(b.Groups)
+	return len(b.ClusterUsers) + len(b.WorkspaceUsers) + len(b.Groups), bytesOf(b.ClusterUsers) + bytesOf(b.WorkspaceUsers) + bytesOf(b.Groups)
 }
 
 func (b *BoundNames) equal(c *BoundNames) bool {
-	return b == c || b != nil && c != nil && slices.Equal(b.ClusterUsers, c.ClusterUsers) && slices.Equal(b.Groups, c.Groups)
+	return b == c || b != nil && c != nil && slices.Equal(b.ClusterUsers, c.ClusterUsers) &&
+		slices.Equal(b.WorkspaceUsers, c.WorkspaceUsers) && slices.Equal(b.Groups, c.Groups)
 }
 
 // SetBound says which users bindings of the member's own name. A name that is too long is no user's.
@@ -35,7 +38,7 @@ func (m *Member) SetBound(users []string) {
 // SetBoundNames says which other names bindings of the member's own have; nil for a member that does not say.
 func (m *Member) SetBoundNames(names *BoundNames) {
 	if names != nil {
-		names = &BoundNames{sortedNames(names.ClusterUsers), sortedNames(names.Groups)}
+		names = &BoundNames{sortedNames(names.ClusterUsers), sortedNames(names.WorkspaceUsers), sortedNames(names.Groups)}
 	}
 	m.setBound(func(t *syncState) bool {
 		differs := !t.names.equal(names)
@@ -106,7 +109,16 @@ func (m *Member) Binds(user string) bool {
 // Bind reports whether a binding of any member's own names a user, as the members last said. A member that has said nothing since this
 // server started names nobody.
 func (m *Members) Bind(user string) bool {
-	return slices.ContainsFunc(m.All(), func(one *Member) bool { return one.Binds(user) })
+	return slices.ContainsFunc(m.All(), func(one *Member) bool {
+		users, names := one.bindings()
+		if names == nil {
+			names = &BoundNames{}
+		}
+		return slices.ContainsFunc([][]string{users, names.ClusterUsers, names.WorkspaceUsers}, func(all []string) bool {
+			_, found := slices.BinarySearch(all, user)
+			return found
+		})
+	})
 }
 
 // BindInCluster is Bind for bindings that hold in a whole cluster, or in a namespace of its system. All bindings of a member count that

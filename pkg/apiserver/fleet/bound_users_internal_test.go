@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
+	iamv1beta1 "kapis.dev/ks-apiserver/pkg/api/iam/v1beta1"
 	"kapis.dev/ks-apiserver/pkg/cluster"
 	"kapis.dev/ks-apiserver/pkg/cluster/hub"
 	"kapis.dev/ks-apiserver/pkg/store"
@@ -37,7 +38,7 @@ func TestTheVersionOfBoundUsersIsOfThem(t *testing.T) {
 	user := func(name string) string { return `{"kind":"User","name":"` + name + `"}` }
 	replica := func(of ...*index.Incoming) (collections, *bound) {
 		c := collections{}
-		for _, k := range append(slices.Clone(ownBindings), namespacesKind) {
+		for _, k := range append(slices.Concat(ownBindings, widerBindings), namespacesKind) {
 			c[k] = index.NewCollection(&index.Schema{}, clock.RealClock{})
 			c[k].Replace(nil, "1")
 		}
@@ -95,7 +96,7 @@ func TestAMemberTellsWhichOfItsBindingsHoldInTheCluster(t *testing.T) {
 		return object(namespace, "x-"+user, `},"subjects":[{"kind":"User","name":"`+user+`"},{"kind":"Group","name":"`+group+`"}]`)
 	}
 	c := collections{}
-	for _, k := range append(slices.Clone(ownBindings), namespacesKind) {
+	for _, k := range append(slices.Concat(ownBindings, widerBindings), namespacesKind) {
 		c[k] = index.NewCollection(&index.Schema{}, clock.RealClock{})
 	}
 	spaces := func(version, workspace string) {
@@ -105,6 +106,13 @@ func TestAMemberTellsWhichOfItsBindingsHoldInTheCluster(t *testing.T) {
 	spaces("1", "system-workspace")
 	c[ownBindings[0]].Replace([]*index.Incoming{binds("", "ann", "sre")}, "1")
 	c[ownBindings[1]].Replace([]*index.Incoming{binds("kube-system", "bob", "devs"), binds("logging", "carl", "sre"), binds("shop", "dora", "ops")}, "1")
+	of := func(labels, user, group string) *index.Incoming {
+		return object("", "x-"+user, `,"labels":{`+labels+`}},"subjects":[{"kind":"User","name":"`+user+`"},{"kind":"Group","name":"`+group+`"}]`)
+	}
+	c[iamv1beta1.SchemeGroupVersion.WithResource("globalrolebindings")].Replace([]*index.Incoming{of(``, "root", "wheel"),
+		of(`"kapis.dev/fleet":"u"`, "kept", "kept-too")}, "1")
+	c[iamv1beta1.SchemeGroupVersion.WithResource("workspacerolebindings")].Replace([]*index.Incoming{of(`"kubesphere.io/workspace":"w"`, "wendy", "w-devs"),
+		of(`"kubesphere.io/workspace":"system-workspace"`, "sid", "w-devs"), of(`"kubesphere.io/workspace":"w","kapis.dev/fleet":"u"`, "kept", "kept-too")}, "1")
 	b := &bound{caches: c}
 	expect := func(clusterUsers ...string) {
 		t.Helper()
@@ -113,13 +121,14 @@ func TestAMemberTellsWhichOfItsBindingsHoldInTheCluster(t *testing.T) {
 			t.Errorf("users %+v, %v", users, err)
 		}
 		names, err := b.others(t.Context())
-		if err != nil || !slices.Equal(names.Groups, []string{"devs", "ops", "sre"}) || !slices.Equal(names.ClusterUsers, clusterUsers) {
+		if err != nil || !slices.Equal(names.Groups, []string{"devs", "ops", "sre", "w-devs", "wheel"}) ||
+			!slices.Equal(names.ClusterUsers, clusterUsers) || !slices.Equal(names.WorkspaceUsers, []string{"wendy"}) {
 			t.Errorf("names %+v, %v; want %q", names, err, clusterUsers)
 		}
 	}
-	expect("ann", "bob", "carl")
+	expect("ann", "bob", "carl", "root", "sid")
 	spaces("2", "w") // it leaves the system
-	expect("ann", "bob")
+	expect("ann", "bob", "root", "sid")
 }
 
 // S6, F17: a user whom bindings of a member name in the whole cluster is as one whom Kubernetes' own bindings name; a hub that is none knows nobody.
@@ -130,8 +139,9 @@ func TestNamesOfMembersAreNamesHere(t *testing.T) {
 	down := errors.New("down")
 	named := h.Named(func(_ context.Context, user string) (bool, error) { return user == "oncall", down })
 	members.ByName("m1").SetBound([]string{"ann", "bob"})
-	members.ByName("m1").SetBoundNames(&cluster.BoundNames{ClusterUsers: []string{"ann"}, Groups: []string{"sre"}})
-	if !h.Binds("ann") || !h.Binds("bob") || h.Binds("oncall") || (*Hub)(nil).Binds("ann") {
+	members.ByName("m1").SetBoundNames(&cluster.BoundNames{ClusterUsers: []string{"ann", "root"}, WorkspaceUsers: []string{"wendy"},
+		Groups: []string{"sre"}})
+	if !h.Binds("ann") || !h.Binds("bob") || !h.Binds("root") || !h.Binds("wendy") || h.Binds("oncall") || (*Hub)(nil).Binds("ann") {
 		t.Error("other names are bound than those that the member says")
 	}
 	users, groups := h.NamesInMembers()

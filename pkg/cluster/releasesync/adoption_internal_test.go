@@ -64,6 +64,7 @@ func TestX39AMemberIsToldWhatItHasToAdopt(t *testing.T) {
 func TestX39AReleaseThatWasSavedSinceIsAdoptedToo(t *testing.T) {
 	f := newFleet(t, func(x *setting) {
 		x.release.Status = v2.ApplicationReleaseStatus{State: v2.ReleaseActive, SpecHash: "5d41402a"}
+		x.release.Annotations[v2.AnnotationSaved] = "true"
 	})
 	if got := f.once(t); !slices.Equal(got, []string{PathState, PathPackage, PathRelease}) {
 		t.Fatalf("it was asked %q", got)
@@ -71,33 +72,6 @@ func TestX39AReleaseThatWasSavedSinceIsAdoptedToo(t *testing.T) {
 	in := &Release{}
 	if err := json.Unmarshal(f.Asked[2].Body, in); err != nil || !in.Adopt || in.Author != "ann" || in.Parts != 1 {
 		t.Errorf("%+v, %v", in, err)
-	}
-}
-
-// X39: a member that could not adopt a release is told again that there is something to adopt, once somebody saves the release.
-func TestX39AnAdoptionThatFailedIsNotTheLast(t *testing.T) {
-	f := newFleet(t, ofEarlier)
-	f.report.Releases = map[string]Installed{"cache": {Hash: release.OperationID(f.is(t)), State: v2.ReleaseFailed, Done: true, Message: "422 no"}}
-	f.once(t)
-	if got := f.is(t).Status; got.State != v2.ReleaseFailed || got.Message != "422 no" || got.SpecHash != "5d41402a" {
-		t.Fatalf("%+v", got)
-	}
-	f.see(t)
-	before := len(f.client.Actions())
-	if busy, err := f.run(t.Context()); err != nil || busy || len(f.client.Actions()) > before {
-		t.Errorf("busy: %v, %v, %v", busy, err, f.client.Actions()[before:])
-	}
-	saved := f.is(t)
-	saved.Annotations = map[string]string{v2.AnnotationUser: "ann"}
-	h := newFleet(t, func(x *setting) { x.release = saved })
-	h.report = f.report
-	if got := h.once(t); !slices.Equal(got, []string{PathState, PathPackage, PathRelease}) || !strings.Contains(string(h.Asked[2].Body), `"adopt":true`) {
-		t.Errorf("it was asked %q", got)
-	}
-	h.report.Releases = map[string]Installed{"cache": {Hash: release.OperationID(saved), State: v2.ReleaseUpgraded, Done: true}}
-	h.once(t)
-	if got := h.is(t); !release.IsDone(got) {
-		t.Errorf("upgraded: %+v", got.Status)
 	}
 }
 

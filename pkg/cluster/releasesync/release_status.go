@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v2 "kapis.dev/ks-apiserver/pkg/api/application/v2"
-	"kapis.dev/ks-apiserver/pkg/appstore/release"
 	"kapis.dev/ks-apiserver/pkg/status"
 )
 
@@ -40,7 +39,7 @@ func (i *Installed) status(rel *v2.ApplicationRelease, id string) v2.Application
 	if !slices.Contains(changing, i.State) && !slices.Contains(settled, i.State) { // it has not begun, or says nothing known
 		out.State = v2.ReleaseCreating
 	}
-	if i.Done && (i.State != v2.ReleaseFailed || !release.IsAdopted(&rel.Status)) { // one that has failed may have adopted nothing yet
+	if i.Done {
 		out.SpecHash = id
 	}
 	return out
