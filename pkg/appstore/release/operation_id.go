@@ -43,7 +43,7 @@ func IsAdopted(s *v2.ApplicationReleaseStatus) bool {
 	return s.SpecHash != "" && !strings.HasPrefix(s.SpecHash, operationPrefix)
 }
 
-// IsUntouched reports whether an earlier installation has installed a release, and nobody has saved it since: that named no author.
+// IsUntouched reports whether an earlier installation has installed a release, and nobody has saved it here since.
 func IsUntouched(r *v2.ApplicationRelease) bool {
-	return IsAdopted(&r.Status) && r.Annotations[v2.AnnotationUser] == ""
+	return IsAdopted(&r.Status) && r.Annotations[v2.AnnotationSaved] == ""
 }

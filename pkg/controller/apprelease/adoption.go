@@ -22,12 +22,10 @@ import (
 var reader = &author{user: "kapis:application-release"}
 
 // isEarlier reports whether an earlier installation may have installed a release of which nothing is noted yet: its state says so, or in a
-// member, the hub, whose release has that state. Nobody else writes either. In a member, an attempt that failed doesn't end the adoption:
-// the namespace may have become the workspace's only later.
+// member, the hub, whose release has that state. Nobody else writes either. Once something was tried, that nothing was there is known.
 func isEarlier(r *Reconciler, rel *v2.ApplicationRelease) bool {
-	s := &rel.Status
-	open := s.SpecHash == "" || s.State == v2.ReleaseFailed || !rel.DeletionTimestamp.IsZero()
-	return release.IsAdopted(s) || r.Sent != nil && release.IsSent(rel) && open && rel.Annotations[v2.AnnotationAdopt] != ""
+	return release.IsAdopted(&rel.Status) || r.Sent != nil && release.IsSent(rel) && rel.Status.SpecHash == "" &&
+		rel.Annotations[v2.AnnotationAdopt] != ""
 }
 
 // notAdopted begins the message of a release whose adoption fails.
@@ -42,7 +40,7 @@ func (r *Reconciler) adopt(ctx context.Context, rel *v2.ApplicationRelease, id s
 	}
 	found, err := noteEarlier(ctx, r, rel)
 	switch {
-	case isUnprocessable(err): // find says it again
+	case isUnprocessable(err) && !release.IsSent(rel): // find says it again
 		return nil
 	case err != nil:
 		return err

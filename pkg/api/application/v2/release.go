@@ -27,6 +27,8 @@ const (
 	AnnotationFleetPackage = "kapis.dev/fleet-package"
 	// AnnotationAdopt says of a release in a member that an earlier installation has installed it there. The hub alone writes it.
 	AnnotationAdopt = "kapis.dev/adopt"
+	// AnnotationSaved says that somebody has saved an object by a route of this platform; an earlier installation did not write it.
+	AnnotationSaved = "kapis.dev/saved"
 	// FinalizerRelease holds a release until what it installed is removed.
 	FinalizerRelease = "helmrelease.application.kubesphere.io"
 )

@@ -37,7 +37,7 @@ func (k Kind[O]) Patch(s *Store, r *restful.Request, name string, by func(O) (ma
 					annotations = of
 				}
 			}
-			annotations[v2.AnnotationUser] = request.UserFrom(ctx).GetName()
+			annotations[v2.AnnotationUser], annotations[v2.AnnotationSaved] = request.UserFrom(ctx).GetName(), "true"
 			meta["annotations"], patch["metadata"] = annotations, meta
 			body, err := json.Marshal(patch)
 			if err != nil {

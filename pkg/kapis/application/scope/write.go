@@ -253,6 +253,7 @@ func (k Kind[O]) path(name, sub string) string {
 // sign records who asked for what an object says.
 func sign(r *restful.Request, o Object) {
 	setAnnotation(o, v2.AnnotationUser, request.UserFrom(r.Request.Context()).GetName())
+	setAnnotation(o, v2.AnnotationSaved, "true")
 }
 
 func setLabel(o Object, key, value string) {
