@@ -51,7 +51,8 @@ type Auditing struct {
 	Source func(*http.Request) string
 	// WorkspaceOf returns the workspace of a namespace, from memory; nil if that is not known.
 	WorkspaceOf func(namespace string) string
-	// GroupsOf returns the groups of a caller by which the policy decides, while events have all; nil for all.
+	// GroupsOf returns the groups of a caller without those that a workspace decides on; nil for all. The policy decides by both, and the
+	// fuller record counts. Events have all groups.
 	GroupsOf func(user.Info) []string
 	// RealOf returns the request that another one is recorded by the rules of, which names the kind that it is about; nil for its own. Nil
 	// knows none.
@@ -257,7 +258,7 @@ func (e *auditedRequest) choose(rec *record) {
 		return
 	}
 	a := &e.attributes
-	a.User, a.Verb, a.Path = e.chosenBy(rec.user), e.Verb, e.request.URL.Path
+	a.User, a.Verb, a.Path = rec.user, e.Verb, e.request.URL.Path
 	if i := rec.info; i != nil {
 		if real := e.realOf(i); real != nil {
 			i = real
@@ -267,19 +268,20 @@ func (e *auditedRequest) choose(rec *record) {
 		a.Subresource, a.Namespace, a.Name = i.Subresource, i.Namespace, i.Name
 	}
 	e.Level, e.omitted = e.Policy.Evaluate(a)
+	if e.GroupsOf == nil || rec.user == nil {
+		return
+	}
+	// A workspace may name a Group as the policy names one, to be left out or to be no longer seen: the fuller record counts.
+	if groups := e.GroupsOf(rec.user); len(groups) < len(rec.user.GetGroups()) {
+		a.User = &user.DefaultInfo{Name: rec.user.GetName(), UID: rec.user.GetUID(), Groups: groups, Extra: rec.user.GetExtra()}
+		if level, omitted := e.Policy.Evaluate(a); levels[e.Level] < levels[level] {
+			e.Level, e.omitted = level, omitted
+		}
+	}
 }
 
-// chosenBy returns a caller with the groups by which the policy decides.
-func (e *auditedRequest) chosenBy(u user.Info) user.Info {
-	if e.GroupsOf == nil || u == nil {
-		return u
-	}
-	groups := e.GroupsOf(u)
-	if len(groups) == len(u.GetGroups()) {
-		return u
-	}
-	return &user.DefaultInfo{Name: u.GetName(), UID: u.GetUID(), Groups: groups, Extra: u.GetExtra()}
-}
+// levels are the levels of the policy, by how much of a request they record.
+var levels = map[auditv1.Level]int{auditv1.LevelMetadata: 1, auditv1.LevelRequest: 2, auditv1.LevelRequestResponse: 3}
 
 // realOf returns RealOf's answer.
 func (e *auditedRequest) realOf(i *request.Info) *request.Info {

@@ -254,6 +254,7 @@ apiVersion: audit.k8s.io/v1
 kind: Policy
 rules:
 - {level: None, userGroups: [robots]}
+- {level: RequestResponse, userGroups: [contractors]}
 - {level: Metadata}
 `)
 	policy, err := audit.OpenPolicy(file)
@@ -263,6 +264,16 @@ rules:
 	member := authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 		return &authenticator.Response{User: &user.DefaultInfo{Name: "ann", Groups: []string{"robots", "dev"}}}, true, nil
 	})
+	hides := func(user.Info) []string { return nil }
+	sink := &audited{t: t}
+	contractor := authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+		return &authenticator.Response{User: &user.DefaultInfo{Name: "ann", Groups: []string{"contractors"}}}, true, nil
+	})
+	serve(Chain(http.HandlerFunc(ok), Auditing{Sink: sink, Policy: policy, GroupsOf: hides, Now: time.Now}.Wrap, Info,
+		Authentication{Authenticator: contractor}.Wrap), httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil))
+	if len(sink.events) != 1 || sink.events[0].Level != "RequestResponse" {
+		t.Errorf("who makes a Group of a name by which the policy records all is recorded as %+v", sink.events)
+	}
 	for want, of := range []func(user.Info) []string{nil, func(user.Info) []string { return []string{"dev"} }} {
 		sink := &audited{t: t}
 		serve(Chain(http.HandlerFunc(ok), Auditing{Sink: sink, Policy: policy, GroupsOf: of, Now: time.Now}.Wrap, Info,

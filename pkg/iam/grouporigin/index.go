@@ -69,32 +69,36 @@ func (x *Index) Delete(_, name string) {
 // Of returns the groups of a caller without those of workspaces.
 func (x *Index) Of(u user.Info) []string { return x.In("", u) }
 
-// In returns the groups of a caller without those of other workspaces. What the provider of the session reports stays, even if a Group has
-// the same name: else whoever made that Group could take a right from people whom they do not know.
+// In returns the groups of a caller without those of other workspaces. What the provider reports stays, even if a Group has the same name:
+// else whoever made that Group could take a right from people whom they do not know. Without a session, that is what the User has not.
 func (x *Index) In(workspace string, u user.Info) []string {
-	var reported []string
-	if s := session.Of(u); s != nil {
-		reported = s.Groups
-	}
 	of := x.users.ByName(u.GetName())
 	if of != nil && of.UID != u.GetUID() {
 		of = nil
 	}
-	return x.without(u.GetGroups(), reported, of, workspace)
+	return x.without(u.GetGroups(), session.Of(u), of, workspace)
 }
 
 // OfUser returns the groups of a User without those of workspaces.
 func (x *Index) OfUser(u *iam.User) []string { return x.without(u.Groups, nil, u, "") }
 
 // without returns groups itself where there is nothing to leave out.
-func (x *Index) without(groups, reported []string, of *iam.User, workspace string) []string {
+func (x *Index) without(groups []string, s *session.Session, of *iam.User, workspace string) []string {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	out := func(g string) bool { return x.isElsewhere(g, of, workspace) && !slices.Contains(reported, g) }
+	out := func(g string) bool { return x.isElsewhere(g, of, workspace) && !isReported(g, s, of) }
 	if !slices.ContainsFunc(groups, out) {
 		return groups
 	}
 	return slices.DeleteFunc(slices.Clone(groups), out)
+}
+
+// isReported reports whether a caller's group comes from a provider.
+func isReported(group string, s *session.Session, of *iam.User) bool {
+	if s != nil {
+		return slices.Contains(s.Groups, group)
+	}
+	return of != nil && !slices.Contains(of.Groups, group)
 }
 
 // isElsewhere reports whether another workspace decides who is in a group. A user is in a Group for a moment longer than it exists: what

@@ -82,6 +82,8 @@ func TestWhatTheProviderReportsCounts(t *testing.T) {
 	reported := session.WithSession(&user.DefaultInfo{Name: "ann", UID: "uid-ann", Groups: []string{"sre", "dev", "staff"}},
 		&session.Session{Groups: []string{"staff"}})
 	is(t, w.Of(reported), "dev", "staff")
+	vouched := &user.DefaultInfo{Name: "ann", UID: "uid-ann", Groups: []string{"sre", "dev", "staff"}} // by a provider that authenticates each request
+	is(t, w.Of(vouched), "dev", "staff")
 }
 
 func TestAChangeOfAGroupIsTold(t *testing.T) {
