@@ -17,7 +17,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -169,26 +168,6 @@ func TestX36FilesOfTheStoreAreInABucket(t *testing.T) {
 			t.Errorf("a deleted image is in the bucket: %v", err)
 		}
 	})
-	step(t, "an image that nobody has named for a day goes, and a package does not", func(t *testing.T) {
-		kept := attach(t)
-		before := time.Now().Add(-25 * time.Hour)
-		for _, one := range []string{id, version} {
-			if err := os.Chtimes(s.object(one), before, before); err != nil {
-				t.Fatal(err)
-			}
-		}
-		manager, err := product.Manager("--config", s.configuration(t, ""), "--controllers", "applicationattachment")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = manager.Stop() })
-		eventually(t, "the image is gone", there.is(http.StatusNotFound, http.MethodGet, images+"/"+id))
-		there.must(t, http.StatusOK, http.MethodGet, images+"/"+kept, nil)
-		if got := content(t, there, app, version); !bytes.Equal(got, large) {
-			t.Error("the package is another one")
-		}
-	})
-
 	whole := t
 	step(t, "a server that is away is said to be, and nothing is lost", func(t *testing.T) {
 		s.running.kill()
