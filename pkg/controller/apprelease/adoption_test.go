@@ -42,8 +42,8 @@ func (w *world) addUnread(change func(*v2.ApplicationRelease)) {
 	w.refusesToAdopt(change, "more memory")
 }
 
-// refusesToAdopt adds a release that can't be adopted, and verifies that why is said.
-func (w *world) refusesToAdopt(change func(*v2.ApplicationRelease), why string) {
+// hold adds a release with its finalizer, and without a reconcile.
+func (w *world) hold(change func(*v2.ApplicationRelease)) {
 	w.t.Helper()
 	r := newRelease(change)
 	r.Finalizers = []string{v2.FinalizerRelease}
@@ -55,6 +55,12 @@ func (w *world) refusesToAdopt(change func(*v2.ApplicationRelease), why string) 
 	if err := w.client.Status().Update(w.t.Context(), r); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// refusesToAdopt adds a release that can't be adopted, and verifies that why is said.
+func (w *world) refusesToAdopt(change func(*v2.ApplicationRelease), why string) {
+	w.t.Helper()
+	w.hold(change)
 	for range 2 { // what fails once is tried again
 		_, err := w.r.Reconcile(w.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "cache"}})
 		if got := w.get().Status; err == nil || !strings.HasPrefix(got.Message, "what an earlier installation has installed is not known yet: ") ||
@@ -135,27 +141,17 @@ func TestX39AReleaseIsAdoptedInEveryState(t *testing.T) {
 	})
 	t.Run("deleted before it was adopted", func(t *testing.T) {
 		w := earlierWorld(t)
-		r := newRelease(func(r *v2.ApplicationRelease) { r.Finalizers = []string{v2.FinalizerRelease} })
-		if err := w.client.Create(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-		r.Status = v2.ApplicationReleaseStatus{State: v2.ReleaseActive, SpecHash: "5d41402a"}
-		if err := w.client.Status().Update(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		w.hold(func(r *v2.ApplicationRelease) {
+			r.Status = v2.ApplicationReleaseStatus{State: v2.ReleaseActive, SpecHash: "5d41402a"}
+		})
 		w.remove()
 		w.uninstalls(true)
 	})
 	t.Run("its record can't be read", func(t *testing.T) {
 		w := earlierWorld(t)
-		r := newRelease(func(r *v2.ApplicationRelease) { r.Finalizers = []string{v2.FinalizerRelease} })
-		if err := w.client.Create(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-		r.Status = v2.ApplicationReleaseStatus{State: v2.ReleaseActive, SpecHash: "5d41402a"}
-		if err := w.client.Status().Update(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		w.hold(func(r *v2.ApplicationRelease) {
+			r.Status = v2.ApplicationReleaseStatus{State: v2.ReleaseActive, SpecHash: "5d41402a"}
+		})
 		w.r.Helm = broken{w, true}
 		w.remove()
 		for range 10 {
